@@ -1,6 +1,6 @@
-"""Which addresses only this machine can reach.
+"""Check for loopback addresses, which only this machine can reach.
 
-Decides what counts as loopback; a name other than localhost does not, whatever it resolves to today.
+The name localhost counts as loopback; any other name does not, whatever it resolves to today.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from ipaddress import ip_address
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
+    """Return True if only this machine can reach the address."""
     if host == "localhost":
         return True
     try:

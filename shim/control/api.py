@@ -1,12 +1,11 @@
-"""The control API, version 1: which request has which operation done, and in what order it is checked.
+"""The control API, version 1: finds the operation of a request, checks the request, and writes the answer.
 
-Decides who is refused before anything is done, how bodies are read, and how answers are written. What is done is in
-`operations/`, a module for each thing; the OpenAPI document is made of them too.
+The operations are in `operations/`, a module for each subject; the OpenAPI document is made of them too.
 
-Reading and changing groups and topics is for everybody who may ask at all. Faults, barriers, puppets, time and brokers
-are for test coordinators (`lab`): elsewhere they are answered 403.
+Every client may read and change groups and topics. Faults, barriers, puppets, time and brokers are for test
+coordinators (`lab`): elsewhere they are answered 403.
 
-A name in a path is one segment of it, percent-encoded: the group `team/billing` is `/v1/groups/team%2Fbilling`.
+A name in a path is one percent-encoded segment: the group `team/billing` is `/v1/groups/team%2Fbilling`.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kafka_shim.control.documentation import documentation
+from kafka_shim.control.documentation import STYLE, documentation, policy
 from kafka_shim.control.openapi import openapi
 from kafka_shim.control.operation import NUMBERED, PATH_TYPES, Operation
-from kafka_shim.control.operations import assignments, brokers, events, frames, groups, lessons, topics, waits
+from kafka_shim.control.operations import assignments, brokers, events, frames, groups, lessons, records, topics, waits
 from kafka_shim.control.operations import server as of_server
 from kafka_shim.control.page import page_routes
 from kafka_shim.control.problems import Problem, invalid, problem_of
@@ -35,36 +34,37 @@ from kafka_shim.control.workbench import Workbench
 
 MAX_BODY: Final = 1024 * 1024
 BODY_SECONDS: Final = 10.0
-"""How long a body may take to come."""
+"""Seconds within which a body must arrive."""
 
 LAB_PATHS: Final = ("/v1/faults", "/v1/barriers", "/v1/puppets", "/v1/simulations", "/v1/clock", "/v1/sandboxes")
-"""Where the operations are that are not even imported unless the coordinator is for tests."""
+"""The paths of operations that are imported only if the coordinator is for tests."""
 
 
 def operations(lab: bool) -> tuple[Operation, ...]:
-    """What a coordinator does over HTTP; with `lab` all there is."""
-    found = (
+    """Return the operations of a coordinator; with `lab` all of them."""
+    served = (
         *of_server.OPERATIONS,
         *events.OPERATIONS,
         *frames.OPERATIONS,
         *groups.OPERATIONS,
         *waits.OPERATIONS,
         *topics.OPERATIONS,
+        *records.OPERATIONS,
         *brokers.OPERATIONS,
         *assignments.OPERATIONS,
         *lessons.OPERATIONS,
     )
     if not lab:
-        return found
-    # Imported here because a server that is no laboratory does without.
+        return served
+    # Imported here because a server that is not a laboratory does not need them.
     from kafka_shim.control.operations import barriers, faults, puppets, sandboxes, simulations, time
 
     of_lab = (faults, barriers, puppets, simulations, time, sandboxes)
-    return (*found, *(operation for module in of_lab for operation in module.OPERATIONS))
+    return (*served, *(operation for module in of_lab for operation in module.OPERATIONS))
 
 
 def make_routes(workbench: Workbench, lab: bool, with_token: bool) -> list[Route]:
-    """The routes of every operation, for Starlette."""
+    """Return the routes of every operation, for Starlette."""
     by_path: dict[str, dict[str, Operation]] = {}
     for each in operations(lab):
         by_path.setdefault(each.path, {})[each.method] = each
@@ -75,7 +75,7 @@ def make_routes(workbench: Workbench, lab: bool, with_token: bool) -> list[Route
         return Response(document, media_type="application/json")
 
     async def show_page(request: Request) -> Response:
-        return Response(page, media_type="text/html; charset=utf-8")
+        return Response(page, headers=policy(STYLE), media_type="text/html; charset=utf-8")
 
     async def refuse(request: Request) -> Response:
         return _ONLY_FOR_TESTS.answer()
@@ -112,7 +112,7 @@ def _route(path: str, by_method: dict[str, Operation], workbench: Workbench, lab
 
 
 async def _serve(operation: Operation, workbench: Workbench, request: Request) -> Response:
-    arguments: list[Any] = [_named(name, request.path_params[name]) for name in operation.names]
+    arguments: list[Any] = [_segment(name, request.path_params[name]) for name in operation.names]
     if operation.body is not None:
         arguments.append(await _body(operation, request))
     if operation.query is not None:
@@ -125,14 +125,14 @@ async def _serve(operation: Operation, workbench: Workbench, request: Request) -
     return Response(msgspec.json.encode(done), media_type="application/json")
 
 
-def _named(name: str, text: str) -> Any:
-    """What a segment of the path names. Raises Problem."""
+def _segment(name: str, text: str) -> Any:
+    """Convert a segment of the path to the type of its name. Raises Problem."""
     try:
-        found = unquote_to_bytes(text).decode()
+        segment = unquote_to_bytes(text).decode()
     except UnicodeDecodeError:
         raise Problem(400, "INVALID_REQUEST", "The path is no UTF-8.") from None
     try:
-        return msgspec.convert(found, PATH_TYPES[name], strict=False)
+        return msgspec.convert(segment, PATH_TYPES[name], strict=False)
     except msgspec.ValidationError as error:
         if name in NUMBERED:
             raise Problem(404, "NOT_FOUND", f"There is no such {name}.") from None
@@ -140,7 +140,7 @@ def _named(name: str, text: str) -> Any:
 
 
 async def _body(operation: Operation, request: Request) -> Any:
-    """The body, checked. Raises Problem."""
+    """Read and check the body. Raises Problem."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = bytearray()
     try:
@@ -154,7 +154,7 @@ async def _body(operation: Operation, request: Request) -> Any:
     except trio.TooSlowError:
         raise Problem(408, "TOO_SLOW", f"A body comes within {BODY_SECONDS:.0f} seconds.") from None
     if kind != "application/json" and (body or kind):
-        # Any web page may make a browser send a body that is not declared as JSON.
+        # Without this check any web page could make a browser send a body as plain text.
         raise Problem(415, "NOT_JSON", "A body is sent with the header Content-Type: application/json.")
     try:
         decoded = _DECODER.decode(bytes(body) or b"{}")
@@ -166,9 +166,9 @@ async def _body(operation: Operation, request: Request) -> Any:
 
 
 def _number(text: str) -> int | float:
-    """A number with a point or an exponent: a whole one where it is one, as JSON Schema has it."""
-    found = float(text)
-    return int(found) if found.is_integer() else found
+    """Convert a number with a point or an exponent, to int if it is whole, as in JSON Schema."""
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 _DECODER: Final = msgspec.json.Decoder(float_hook=_number)

@@ -1,7 +1,7 @@
-"""The control server as an application: the routes of the control API, and what stands before them.
+"""The control server as an application: the routes of the control API behind the checks of token and origin.
 
-Decides who may ask at all, and how a path is read: as it was sent, so that names in it may have slashes. Handlers are
-short and give way often, since they share their thread with the coordinator.
+A path is read as it was sent, so that names in it may have slashes. Handlers are short and give way often, since they
+share their thread with the coordinator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_shim.control.workbench import Workbench
 
 
 def make_app(workbench: Workbench, lab: bool = False, token: str | None = None) -> Starlette:
-    """The application that does with a coordinator what `workbench` can; what is `lab` only for tests."""
+    """Return the application that controls a coordinator through `workbench`; `lab` adds the operations for tests."""
     middleware = [Middleware(CloseIfUnread), Middleware(OwnOrigin, loopback_only=token is None)]
     if token is not None:
         middleware.append(Middleware(Bearer, token=token))
@@ -36,7 +36,7 @@ def make_app(workbench: Workbench, lab: bool = False, token: str | None = None) 
 
 
 class _PathAsSent:
-    """Lets `app` see the path with its percent-encoding, in which a slash in a name is none between names."""
+    """Passes the path to `app` with its percent-encoding, so that a slash inside a name does not separate names."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -48,10 +48,10 @@ class _PathAsSent:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """The answer for a path or method without an operation, in the form of all problems."""
+    """Answer a path or method without an operation, in the form of all problems."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        answer = Problem(405, "METHOD_NOT_ALLOWED", "This is not done to what the path names.").answer()
+        answer = Problem(405, "METHOD_NOT_ALLOWED", "The path does not have this method.").answer()
     else:
         answer = Problem(error.status_code, "NOT_FOUND", "There is nothing here; see /v1/openapi.json.").answer()
     answer.headers.update(error.headers or {})

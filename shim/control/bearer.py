@@ -1,7 +1,6 @@
-"""Who may ask the control server: whoever says its token.
+"""The check of the control server's token.
 
-Decides whether a request goes on. The token is compared in a time that does not depend on how much of it is right
-(RFC 6750).
+The token is compared in a time that does not depend on the number of right characters (RFC 6750).
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from kafka_shim.control.problems import Problem
 
 OPEN: Final = ("/health",)
-"""Paths that need no token: whoever watches over the process must not hold the keys to it."""
+"""Paths that need no token: a monitor of the process must not need the keys to it."""
 
 
 class Bearer:
-    """Lets through to `app` only what has `Authorization: Bearer TOKEN`."""
+    """Passes to `app` only requests with `Authorization: Bearer TOKEN`."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app = app

@@ -1,10 +1,12 @@
 """The page `/docs`: the OpenAPI document for people.
 
-Decides how an operation reads there. The page is one file without scripts, so that it shows where there is no network.
+The page is one file without scripts, so that it shows without a network.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -25,14 +27,24 @@ details { border-bottom: 1px solid light-dark(#dfe4e8, #363d46) }
 """
 
 
+def policy(style: str) -> dict[str, str]:
+    """Return the security header of a page without scripts; the page loads nothing, and its style element has this
+    text."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return {
+        "content-security-policy": f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:;"
+        " base-uri 'none'; form-action 'none'"
+    }
+
+
 def documentation(document: Mapping[str, Any]) -> bytes:
-    """The page of an OpenAPI document, UTF-8."""
+    """Return the page of an OpenAPI document, UTF-8."""
     title = escape(document["info"]["title"])
     by_tag: dict[str, list[str]] = {}
     for path, of_path in document["paths"].items():
         for method, operation in of_path.items():
             by_tag.setdefault(operation["tags"][0], []).append(_operation(method.upper(), path, operation))
-    parts = [f"<h2>{escape(tag)}</h2>{''.join(shown)}" for tag, shown in by_tag.items()]
+    parts = [f"<h2>{escape(tag)}</h2>{''.join(operations)}" for tag, operations in by_tag.items()]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>{title}</title><style>{STYLE}</style>"
@@ -45,7 +57,7 @@ def documentation(document: Mapping[str, Any]) -> bytes:
 
 
 def _prose(text: str) -> str:
-    """What Markdown has between backticks as code."""
+    """Return the text with Markdown's backticks as code elements."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 

@@ -1,12 +1,12 @@
-"""Groups as JSON, for people and programs that look from outside: members, subscriptions, assignments, offsets.
+"""Groups as JSON for people and programs: members, subscriptions, assignments, offsets.
 
-Decides which fields a group has in the control API and how the consumer protocol's bytes are shown. It reads the state
-of the rules and changes nothing. It does not know HTTP.
+It reads the state of the groups, decodes the consumer protocol's bytes, and changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Any, Final
 
 import trio
@@ -17,11 +17,12 @@ from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.node import Node
 
 TURN: Final = 200
-"""Groups looked at before other tasks get a turn."""
+"""Groups to read before other tasks get a turn."""
 
 
 async def each_group(cluster: Cluster) -> AsyncIterator[tuple[Node, Group]]:
-    """All groups of all nodes, with a turn for other tasks now and then; those deleted meanwhile may be among them."""
+    """Yield all groups of all nodes, with a turn for other tasks now and then; groups deleted in between may be among
+    them."""
     for node in list(cluster.nodes.values()):
         for number, group in enumerate(list(node.groups.groups.values())):
             if number % TURN == TURN - 1:
@@ -30,7 +31,7 @@ async def each_group(cluster: Cluster) -> AsyncIterator[tuple[Node, Group]]:
 
 
 def summary(node: Node, group: Group) -> dict[str, Any]:
-    """A group in the list of groups."""
+    """Return a group for the list of groups."""
     return {
         "group": group.group_id,
         "type": group.type,
@@ -44,7 +45,7 @@ def summary(node: Node, group: Group) -> dict[str, Any]:
 
 
 async def described(cluster: Cluster, group_id: str) -> dict[str, Any] | None:
-    """Everything about one group as far as it is durable; None if there is no such group."""
+    """Return all durable facts about one group; None if it does not exist."""
     node = cluster.ownership.owner_of(group_id)
     shard = node.groups.shards.get(node.groups.partition_of(group_id))
     if shard is None or group_id not in shard.groups:
@@ -59,16 +60,16 @@ async def described(cluster: Cluster, group_id: str) -> dict[str, Any] | None:
 
 def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -> dict[str, Any]:
     offsets = shard.offsets.of(group.group_id)
-    shown = group.describe()
+    description = group.describe()
     return {
         **summary(node, group),
         "partition": shard.partition,
-        "leader": shown.leader,
+        "leader": description.leader,
         "rebalance": None
-        if shown.cause is None
-        else {"cause": shown.cause, "trigger": shown.trigger, "dropped": shown.dropped},
-        "members": [_member(member) for member in shown.members],
-        "pending_members": shown.pending_members,
+        if description.cause is None
+        else {"cause": description.cause, "trigger": description.trigger, "dropped": description.dropped},
+        "members": [_member(member) for member in description.members],
+        "pending_members": description.pending_members,
         "offsets": [
             {
                 "topic": topic,
@@ -82,14 +83,15 @@ def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -> dict
             for topic, by_partition in sorted(offsets.items())
             for partition, value in sorted(by_partition.items())
         ],
-        "ephemeral": shown.ephemeral,
-        "heartbeat_bound_ms": shown.heartbeat_bound_ms,
+        "ephemeral": description.ephemeral,
+        "heartbeat_bound_ms": description.heartbeat_bound_ms,
+        "topology": [asdict(node) for node in description.topology],
     }
 
 
 def _lag(cluster: Cluster, topic: str, partition: int, offset: int) -> int | None:
-    found = cluster.topics.named(topic)
-    there = None if found is None else found.partition(partition)
+    of_topic = cluster.topics.named(topic)
+    there = None if of_topic is None else of_topic.partition(partition)
     return None if there is None else max(0, there.log.readable_end(committed=True) - offset)
 
 

@@ -1,7 +1,7 @@
-"""The workbench of a laboratory: all that only a test does to a running coordinator, in the coordinator's thread.
+"""The workbench of a laboratory: all operations of tests on a running coordinator, in the coordinator's thread.
 
-Puts together waits, faults and barriers, time, brokers and rewinds. The HTTP control API offers it
-to any language, `testing/` to Python. It does not know HTTP.
+It joins waits, faults and barriers, time, brokers and rewinds. The HTTP control API offers it to any language,
+`testing/` to Python.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from kafka_shim.lab.group_waits import GroupWaits, NotReached
 from kafka_shim.lab.interception import Interception, Unmatchable, later_in
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.rewind import Offsets, Rewind
+from kafka_shim.lab.topic_data import TopicData
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.server.history import EventHistory
 from kafka_shim.server.refusals import Refused
@@ -36,15 +37,15 @@ also(NotReached, 409, "NOT_REACHED")
 also(Unmatchable, 400, "INVALID_REQUEST")
 
 AWAITED_GROUPS: Final = 10_000
-"""Number of groups whose waits are kept. The one used least recently goes first."""
+"""Number of groups with waits. The least recently used one goes first."""
 STEP_SECONDS: Final = 0.02
-"""The clock advances this far at most before other tasks get a turn."""
+"""Seconds by which the clock advances at most before other tasks get a turn."""
 
 
-class LabWorkbench(Workbench):
-    """A running coordinator and what may be done to it. `clock` is None if its time cannot be changed.
+class LabWorkbench(TopicData, Workbench):
+    """A running coordinator and the operations of tests on it. `clock` is None if its time cannot be changed.
 
-    Without `history` it keeps every request from the beginning, which costs each a little.
+    Without `history` it keeps every request from the beginning, at a small cost for each.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class LabWorkbench(Workbench):
             self.history.stop(requests=False)
             self.history = history
         self.conditions = Conditions()
-        """Checked after every tick in which something happened."""
+        """Checked after every tick with an event."""
         self.history.on_change.append(self.conditions.check)
         self.interception = Interception(self.cluster, later_in(nursery, self.cluster))
         self.faults = Faults(self.interception)
@@ -78,33 +79,39 @@ class LabWorkbench(Workbench):
     # Groups
 
     def group(self, name: str) -> GroupWaits:
-        """Waits for a group; the same object for the same name while it is kept."""
-        found = self._groups.get(name)
-        if found is None:
-            found = self._groups[name] = GroupWaits(self.cluster, self.history, self.conditions, name)
+        """Return the waits for a group; the same object for the same name while it is remembered."""
+        waits = self._groups.get(name)
+        if waits is None:
+            waits = self._groups[name] = self.waits_for(name)
             if len(self._groups) > AWAITED_GROUPS:
                 self._groups.popitem(last=False)
         self._groups.move_to_end(name)
-        return found
+        return waits
+
+    def waits_for(self, name: str) -> GroupWaits:
+        """Make the waits for a group."""
+        return GroupWaits(self.cluster, self.history, self.conditions, name)
 
     def rewind(self, name: str, offsets: Offsets) -> Rewind:
-        """Let a group, alive or not, begin anew from other offsets. Raises CannotRewind."""
+        """Let a group, with or without members, start again from other offsets. Raises CannotRewind."""
         return Rewind(self.interception, name, offsets)
 
     # Members
 
-    def cast(self, kind: str, script: Mapping[str, Any]) -> Puppet:
-        """A scripted member of a kind that joins now. Raises Refused where there are none, and ValueError."""
+    def start_puppet(self, kind: str, script: Mapping[str, Any]) -> Puppet:
+        """Start a scripted member of a kind, which joins now. Raises Refused if the kind has no puppets here, and
+        ValueError."""
         raise Refused(ErrorCode.INVALID_REQUEST, "This coordinator has no puppets.")
 
     def add_puppet(self, kind: str, script: Mapping[str, Any]) -> int:
-        """A scripted member that joins now; its number in `puppets`. Raises Refused and ValueError."""
-        number = self.number(self.cast(kind, script))
+        """Start a scripted member as `start_puppet` does; return its number in `puppets`. Raises Refused and
+        ValueError."""
+        number = self.number(self.start_puppet(kind, script))
         self.settle()
         return number
 
     def number(self, puppet: Puppet) -> int:
-        """Give a puppet a number, in `puppets`."""
+        """Give a puppet a number in `puppets`."""
         number = next(self._numbers)
         self.puppets[number] = puppet
         return number
@@ -117,17 +124,17 @@ class LabWorkbench(Workbench):
         self.clock.freeze()
 
     def resume(self) -> None:
-        """Let the coordinator's clock go on from where it stands."""
+        """Let the coordinator's clock go on."""
         assert self.clock is not None
         self.clock.resume()
         self.rearm()
 
     def rearm(self) -> None:
-        """Let who sleeps until something is due see that it comes at another time."""
+        """Wake the tasks that sleep until something is due: it is now due at another time."""
         self.cluster.ticks.rearm()
 
     def advance(self, seconds: float) -> None:
-        """Put the coordinator's clock forward, through all that becomes due on the way."""
+        """Put the coordinator's clock forward, through all timers on the way."""
         assert self.clock is not None
         end = self.clock() + seconds
         while (due := self.next_due()) <= end:
@@ -138,7 +145,7 @@ class LabWorkbench(Workbench):
         self.rearm()
 
     async def advance_giving_way(self, seconds: float) -> None:
-        """Put the coordinator's clock forward as `advance` does, with a turn for others when that takes long."""
+        """Put the coordinator's clock forward as `advance` does, but give other tasks turns if it takes long."""
         assert self.clock is not None
         async with self._advancing:
             end = self.clock() + seconds
@@ -154,29 +161,26 @@ class LabWorkbench(Workbench):
                 await trio.lowlevel.checkpoint()
 
     def next_due(self) -> float:
-        """When something happens next, on the coordinator's clock."""
+        """Return the time of the next timer, on the coordinator's clock."""
         return min((node.groups.next_deadline() for node in self.cluster.nodes.values()), default=inf)
 
     def do_due(self) -> None:
-        """Let happen what is due."""
+        """Run the timers that are due."""
         self.cluster.ticks.fire(self.cluster.clock())
 
     # Brokers
 
     def coordinator_of(self, group: str) -> int:
-        """The id of the broker that coordinates a group."""
+        """Return the id of the broker that coordinates a group."""
         return self.cluster.ownership.owner_of(group).id
 
     def move(self, group: str, broker: int) -> None:
-        """Let another broker coordinate a group, with all of its partition of `__consumer_offsets`.
-
-        Raises Refused.
-        """
+        """Move a group, with all of its partition of `__consumer_offsets`, to another broker. Raises Refused."""
         self.check_broker(broker, up=True)
         self.cluster.move_partition(partition_for(group, self.cluster.ownership.partitions), broker)
 
     def check_broker(self, broker: int, *, up: bool) -> None:
-        """Raises Refused unless there is such a broker, and it is up, or not."""
+        """Check that the broker exists, and that it is up, or down with `up` False. Raises Refused."""
         node = self.cluster.nodes.get(broker)
         if node is None:
             raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, f"There is no broker {broker}.")
@@ -184,7 +188,7 @@ class LabWorkbench(Workbench):
             raise Refused(ErrorCode.INVALID_REQUEST, f"Broker {broker} is {'up' if node.up else 'down'} already.")
 
     def load_takes(self, seconds: float) -> None:
-        """Every load of partitions takes `seconds` longer from now on."""
+        """Make every load of partitions `seconds` longer from now on."""
         self.cluster.loader.seconds = seconds
 
     def close(self) -> None:
@@ -194,7 +198,7 @@ class LabWorkbench(Workbench):
 
 
 def lab_workbench_of(workbench: Workbench) -> LabWorkbench:
-    """The laboratory's workbench of this coordinator; the same one each time."""
+    """Return the laboratory's workbench of this coordinator; the same one each time."""
     if isinstance(workbench, LabWorkbench):
         return workbench
     if not isinstance(workbench.extended, LabWorkbench):

@@ -1,8 +1,8 @@
 """Metrics under Kafka's names, in Prometheus form (semantics 6.1).
 
-Decides which metrics there are and what they are called: Kafka's MBean names the way the JMX exporter writes them, and
-`kafka_shim_` for what Kafka has no name for. Groups are counted by `Census`, at most every few seconds and with pauses,
-because there may be a hundred thousand of them. It does not know HTTP.
+The names are Kafka's MBean names as the JMX exporter writes them, and begin with `kafka_shim_` for metrics that Kafka
+does not have. `Census` counts groups at most every few seconds and with pauses, because there may be a hundred thousand
+of them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ COORDINATOR: Final = "kafka_server_group_coordinator_metrics_"
 OURS: Final = "kafka_shim_"
 
 KEPT_SECONDS: Final = 0.5
-"""How old the page may be; nobody who asks more often gets anything else."""
+"""Seconds for which the page is reused; a request within them gets the same page."""
 RECOUNT_SECONDS: Final = 5.0
-"""Kafka counts its groups anew every minute."""
+"""Seconds between two counts of groups; Kafka counts its groups every minute."""
 
 
 class Census:
-    """How many groups there are in each state."""
+    """The number of groups in each state."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.by_state: Counter[tuple[str, str]] = Counter()
@@ -47,7 +47,7 @@ class Census:
         self._taken = -inf
 
     async def take(self) -> None:
-        """Count, unless that was done a moment ago."""
+        """Count the groups, unless they were counted a moment ago."""
         if time.monotonic() - self._taken < RECOUNT_SECONDS:
             return
         counted: Counter[tuple[str, str]] = Counter()
@@ -69,7 +69,7 @@ class Metrics:
         self._made = -inf
 
     async def page(self) -> bytes:
-        """All metrics, in Prometheus' text format."""
+        """Return all metrics, in Prometheus' text format."""
         if time.monotonic() - self._made > KEPT_SECONDS:
             await self._census.take()
             self._page = generate_latest(self._registry)
@@ -77,11 +77,11 @@ class Metrics:
         return self._page
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: without it the registry would collect when the collector is registered."""
+        """Return nothing: without this method the registry would collect when the collector is registered."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        """See `prometheus_client`."""
+        """Yield the metrics; see `prometheus_client`."""
         yield from self._groups()
         yield from self._totals()
         yield from self._partitions()
@@ -126,8 +126,13 @@ class Metrics:
             ),
         ):
             value = sum(getattr(each, attribute) for each in counters)
-            # A family of type counter would be called by another name than Kafka's.
+            # Not of type counter: that would get another name than Kafka's.
             yield UnknownMetricFamily(f"{COORDINATOR}{name}_count", help_, value=value)
+        yield CounterMetricFamily(
+            f"{OURS}marker_retries",
+            "Markers of transactions that were sent again, by partition.",
+            value=sum(each.marker_retries for each in counters),
+        )
         rebalances = CounterMetricFamily(f"{OURS}rebalances", "Rebalances begun, by cause.", labels=["cause"])
         for cause in counters[0].rebalances:
             rebalances.add_metric([cause.value], sum(each.rebalances[cause] for each in counters))
@@ -147,7 +152,7 @@ class Metrics:
         requests = CounterMetricFamily(f"{OURS}requests", "Requests by API.", labels=["node", "api", "version"])
         connections = GaugeMetricFamily(f"{OURS}connections", "Open connections.", labels=["node"])
         refused = CounterMetricFamily(
-            f"{OURS}refused_connections", "Connections closed for what they sent.", labels=["node"]
+            f"{OURS}refused_connections", "Connections closed because of a bad request.", labels=["node"]
         )
         for node in cluster.nodes.values():
             for served in list(node.table.endpoints.values()):
@@ -160,8 +165,14 @@ class Metrics:
         durability = cluster.durability
         yield CounterMetricFamily(f"{OURS}batches", "Batches of records made durable.", value=durability.batches)
         yield CounterMetricFamily(f"{OURS}failed_batches", "Batches that failed.", value=durability.failures)
+        caught = CounterMetricFamily(
+            f"{OURS}caught_exceptions", "Exceptions that a guard has caught, by border.", labels=["border"]
+        )
+        for border, count in cluster.failures.counts.items():
+            caught.add_metric([border.value], count)
+        yield caught
         yield InfoMetricFamily(
             f"{OURS}build",
-            "What runs here.",
+            "Version and Kafka release of this process.",
             value={"version": version("kafka-group-shim"), "poses_as": cluster.config.release},
         )

@@ -1,7 +1,6 @@
 """The OpenAPI document, made from the operations.
 
-Decides how an operation reads in it. Schemas come from the types of bodies and answers, which are also what checks
-them, so that the document is exact.
+Schemas come from the types that check bodies and answers, so the document is exact.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from kafka_shim.control.operation import PATH_TYPES, Answer, Operation
 Json = dict[str, Any]
 
 _MEANING: Final = {
-    400: "The request is not what this operation takes; `message` says why.",
+    400: "The operation does not accept the request; `message` has the reason.",
     401: "The token is missing or wrong.",
     403: "Only a coordinator for tests does this, or a page of another origin asks.",
-    404: "What is named is not there.",
+    404: "A name in the request does not exist.",
     408: "The body did not come in time.",
     409: "It cannot be done as things are; `message` says why, for an await in vain with the story so far.",
     413: "The body is too large.",
@@ -32,23 +31,23 @@ _MEANING: Final = {
 
 
 class ProblemShown(Answer, kw_only=True):
-    """What cannot be done, and why."""
+    """The error of a request, and its reason."""
 
     error: Annotated[str, Meta(description="Kafka's name of the error, or ours.", examples=["GROUP_ID_NOT_FOUND"])]
     message: Annotated[str, Meta(description="One sentence.", examples=["There is no such group."])]
 
 
 def openapi(operations: Sequence[Operation], with_token: bool = False) -> Json:
-    """The document of these operations, as a server shows it that asks for a token or not."""
+    """Return the document of these operations, for a server with or without a token."""
     types: list[Any] = [ProblemShown]
     for each in operations:
         types += [kind for kind in (each.body, *each.answers, each.query) if kind is not None]
         types += [PATH_TYPES[name] for name in each.names]
-    shown, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
-    schemas = iter(shown)
+    listed_schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    schemas = iter(listed_schemas)
     problem = next(schemas)
-    for choice in {each.choice.meant: each.choice for each in operations if each.choice is not None}.values():
-        components[choice.meant.__name__]["required"].remove(choice.field)
+    for choice in {each.choice.default: each.choice for each in operations if each.choice is not None}.values():
+        components[choice.default.__name__]["required"].remove(choice.field)
     paths: dict[str, Json] = {}
     for each in operations:
         body = next(schemas) if each.body is not None else None
@@ -113,7 +112,7 @@ def _responses(each: Operation, answers: list[Json], problem: Json, with_token: 
 
 
 def _is_optional(each: Operation) -> bool:
-    """Whether every field has a default."""
+    """Return True if every field has a default."""
     try:
         msgspec.json.decode(b"{}", type=each.body)
     except msgspec.ValidationError:
@@ -135,7 +134,7 @@ def _id(each: Operation) -> str:
 
 
 def _tidy(value: Any) -> Any:
-    """The same without what says nothing: the titles that repeat the names of types."""
+    """Return the value without titles that only repeat the names of types."""
     if isinstance(value, dict):
         return {name: _tidy(each) for name, each in value.items() if not (name == "title" and "type" in value)}
     if isinstance(value, list | tuple):

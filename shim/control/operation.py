@@ -1,7 +1,7 @@
-"""What an operation of the control API is: its place, what it takes and answers, and who may have it done.
+"""An operation of the control API: its path, its body, its answers, and the servers that offer it.
 
-Decides nothing: routes (`api.py`) and the OpenAPI document (`openapi.py`) are both made of these, so that neither can
-say what the other does not. Bodies and answers are typed; the types say bounds and meanings.
+Both the routes (`api.py`) and the OpenAPI document (`openapi.py`) are made of operations, so they agree. Bodies and
+answers are typed; the types have bounds and meanings.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 MAX_TEXT: Final = 8191
-"""Characters of a text; Kafka's have 32,767 bytes at most."""
+"""Characters of a text at most; Kafka's texts have at most 32,767 bytes."""
 MAX_TIMEOUT: Final = 300
 TIMEOUT: Final = 10.0
 """Default of the real seconds that a wait takes at most."""
@@ -24,31 +24,31 @@ class Body(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Answer(Struct, forbid_unknown_fields=True, kw_only=True):
-    """What an operation answers: exactly these fields."""
+    """The answer of an operation: exactly these fields."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """One of several types, named by a field that may be left out: then it is `meant`. `places` finds the objects
-    in a body that are such."""
+    """One of several types, chosen by a field; without the field it is `default`. `places` finds the objects in a body
+    that are of this choice."""
 
     field: str
-    meant: type[Struct]
+    default: type[Struct]
     places: Callable[[Any], Iterable[Any]]
 
     def fill(self, body: Any) -> None:
-        """Say in each of these objects what it is, where it does not."""
+        """Write the default type into each of these objects that lacks it."""
         for each in self.places(body):
             if isinstance(each, dict):
-                each.setdefault(self.field, self.meant.__struct_config__.tag)
+                each.setdefault(self.field, self.default.__struct_config__.tag)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One operation. `do` gets the workbench, what the path names, then the body and the query if they are taken.
+    """One operation. `do` gets the workbench, the names in the path, then the body and the query if there are any.
 
-    `answers` are the types of what it may answer; of text there is none. `problems` are the statuses that it may answer
-    beside those of every operation; `lab` ones are for test coordinators alone. `example` is a body, or None.
+    `answers` are the types of its answers; a text answer has none. `problems` are the statuses of its errors, besides
+    those of every operation; `lab` operations are for test coordinators alone. `example` is a body, or None.
     """
 
     method: str
@@ -64,12 +64,12 @@ class Operation:
     media_type: str = "application/json"
     choice: Choice | None = None
     degraded: bool = False
-    """Whether 503 comes with an answer of the same kind."""
+    """True if 503 comes with an answer of the same type."""
     tag: str = "groups"
 
     @property
     def names(self) -> list[str]:
-        """What the path names, in order."""
+        """Return the names in the path, in order."""
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
 
@@ -97,6 +97,6 @@ PATH_TYPES: Final[dict[str, Any]] = {
     "puppet": Annotated[int, Meta(ge=0, le=LARGEST, description="Number of a puppet.")],
     "sandbox": Annotated[int, Meta(ge=0, le=LARGEST, description="Number of a sandbox.")],
 }
-"""What paths name."""
+"""The types of names in paths."""
 NUMBERED: Final = ("fault", "barrier", "puppet", "broker", "sandbox")
-"""What is named by a number."""
+"""The names in paths that are numbers."""

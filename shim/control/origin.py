@@ -1,23 +1,34 @@
-"""Which web pages may have a browser ask: none but those of the server itself.
+"""The check of a request's origin: web pages of other servers must not control this one.
 
-Decides whether a request comes from where it may. A page of any origin can have a browser on this machine send requests
-to a server on loopback, and one whose name is made to resolve to loopback can even read the answers (DNS rebinding). So
-a server that asks for no token answers to loopback's own names alone, and none answers to pages of other origins. Who
-is no browser sends no Origin, and names the server as it connected to it.
+A page of any origin can make a browser on this machine send requests to a server on loopback, and a page under a name
+that resolves to loopback can even read the answers (DNS rebinding). So a server without a token answers only to
+loopback's own names, and no server answers to pages of other origins. A client that is not a browser sends no Origin,
+and names the server as it connected to it.
+
+A browser sends no Origin when a page loads an image or a script, but it names the site of the page in Sec-Fetch-Site
+(Fetch Metadata). Any page may link to a page of ours; a browser follows the link, but shows no page of ours in a frame.
 """
 
 from __future__ import annotations
 
+from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from kafka_shim.control import semantics
 from kafka_shim.control.addresses import is_loopback
 from kafka_shim.control.problems import Problem
 
+PAGES: Final = frozenset({"/", "/docs", *semantics.pages(), "/openapi.json", "/v1/openapi.json"})
+"""Paths that a link on a page of another origin may lead to."""
+_OWN: Final = ("same-origin", "none")
+"""Sec-Fetch-Site of our own pages, and of addresses that a person types."""
+
 
 class OwnOrigin:
-    """Lets through to `app` what no page of another origin sent and, with `loopback_only`, what names loopback."""
+    """Passes to `app` the requests that no page of another origin sent and, with `loopback_only`, that name
+    loopback."""
 
     def __init__(self, app: ASGIApp, loopback_only: bool) -> None:
         self.app = app
@@ -38,12 +49,19 @@ class OwnOrigin:
         if self._loopback_only and not is_loopback(_host(f"//{host}")):
             raise Problem(421, "MISDIRECTED", "Without a token this server answers to localhost, 127.0.0.1 or [::1].")
         origin = headers.get(b"origin")
-        if origin is not None and _netloc(origin) != host.lower():
+        foreign = headers.get(b"sec-fetch-site", "none") not in _OWN and not _is_link(scope, headers)
+        if foreign or (origin is not None and _netloc(origin) != host.lower()):
             raise Problem(403, "FORBIDDEN", "Pages of other origins may not ask.")
 
 
+def _is_link(scope: Scope, headers: dict[bytes, str]) -> bool:
+    """Return True if a browser follows a link to one of our pages, to show it in its own window or tab."""
+    way = headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")
+    return way == ("navigate", "document") and scope["method"] == "GET" and scope["path"] in PAGES
+
+
 def _netloc(url: str) -> str:
-    """Host and port of a URL, empty for what is none."""
+    """Return host and port of a URL, empty if it is not a URL."""
     try:
         return urlsplit(url).netloc.lower()
     except ValueError:

@@ -1,6 +1,6 @@
-"""The page at `/`: groups as they live, drawn from the stream of events.
+"""The page at `/`: live groups, drawn from the stream of events.
 
-Decides the routes and headers of its files; what they hold is `why/page.py`'s. It asks no other host for anything.
+Routes and headers of its files; `why/page.py` makes their content. The page loads nothing from another host.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from kafka_shim.control.problems import Problem
 from kafka_shim.why.page import MEDIA_TYPES, asset
 
 _HEADERS: Final = {
-    "content-security-policy": "default-src 'self'; img-src data:; object-src 'none'; base-uri 'none'",
+    "content-security-policy": "default-src 'self'; img-src data:; object-src 'none'; base-uri 'none';"
+    " form-action 'none'",
     "cache-control": "no-cache",
 }
 
 
 def page_routes(*, lab: bool) -> list[Route]:
-    """`/` and the files it loads. With `lab` the page shows what works the laboratory."""
+    """Return the routes of `/` and its files. With `lab` the page also shows the controls of the laboratory."""
     index = asset("index.html")
     if lab:
         index = index.replace(b"<html ", b"<html data-lab ", 1)

@@ -1,25 +1,29 @@
-"""The answer to what cannot be done: a status, Kafka's name of the error where there is one, one sentence.
+"""Errors as HTTP answers: a status, Kafka's name of the error if there is one, and one sentence.
 
-Decides which status each error of the coordinator has. What is no error of this list is a fault of ours.
+Each error of the coordinator has its status in this list. Any other exception is a fault of ours.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, Final, get_args
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, get_args
 
-import msgspec
 import orjson
-from starlette.responses import Response
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.topics import TopicError
 from kafka_shim.server.refusals import Refused
 
+if TYPE_CHECKING:
+    import msgspec
+    from starlette.responses import Response
+
 
 class Problem(Exception):
-    """A request that cannot be served, in one sentence."""
+    """A request that fails, with the reason in one sentence."""
 
     def __init__(self, status: int, error: str, message: str) -> None:
         super().__init__(message)
@@ -27,43 +31,53 @@ class Problem(Exception):
         self.error = error
 
     def answer(self) -> Response:
-        """What is answered."""
+        """Return the response."""
+        # Imported here: a coordinator for tests has problems, and seldom an HTTP server.
+        from starlette.responses import Response
+
         headers = {"www-authenticate": "Bearer"} if self.status == 401 else None
         body = orjson.dumps({"error": self.error, "message": str(self)})
         return Response(body, self.status, headers, media_type="application/json")
 
 
 def problem_of(error: Exception) -> Problem | None:
-    """The problem for an error of the coordinator; None for one that must not happen."""
+    """Return the problem for an error of the coordinator; None for an unexpected one."""
     match error:
         case Problem():
             return error
         case Refused():
             return Problem(_STATUS.get(error.error, 409), error.error.name, str(error))
         case TopicError():
-            return Problem(409, error.error.name, _sentence(error.message))
+            return Problem(409, error.error.name, _sentence(error.message or ""))
         case _:
-            found = next((_OF_OTHERS[kind] for kind in type(error).__mro__ if kind in _OF_OTHERS), None)
-            return None if found is None else Problem(*found, str(error) if found[0] == 409 else _sentence(str(error)))
+            for kind in type(error).__mro__:
+                if kind in _OF_OTHERS:
+                    status, name = _OF_OTHERS[kind]
+                    return Problem(status, name, str(error) if status == 409 else _sentence(str(error)))
+            return None
 
 
 def also(kind: type[BaseException], status: int, error: str) -> None:
-    """From now on errors of this kind, which this module must not import, are problems of this status and name."""
+    """Register a type of errors, which this module must not import, with its status and name."""
     _OF_OTHERS[kind] = (status, error)
 
 
 _OF_OTHERS: Final[dict[type, tuple[int, str]]] = {}
 
 
-def invalid(error: msgspec.DecodeError | UnicodeDecodeError | RecursionError, taken: Any = None) -> Problem:
-    """A body that is not what the operation takes, which is of the type `taken`."""
+def invalid(error: msgspec.DecodeError | UnicodeDecodeError | RecursionError, body_type: Any = None) -> Problem:
+    """Return the problem of a body that does not fit the type `body_type`."""
+    import msgspec
+
     match error:
         case msgspec.ValidationError():
-            if (choices := _choices(taken)) and _OF_CHOICE.fullmatch(str(error)):
+            if (choices := _choices(body_type)) and _OF_CHOICE.fullmatch(str(error)):
                 value = str(error).split("'")[1]
                 near = get_close_matches(value, choices, 1)
                 hint = f" Did you mean '{near[0]}'?" if near else ""
                 return Problem(400, "INVALID_REQUEST", f"'{value}' is none of {', '.join(choices)}.{hint}")
+            if sentence := _wrong_name(str(error), body_type):
+                return Problem(400, "INVALID_REQUEST", sentence)
             text = _REGEX.sub("a name of 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", str(error))
             text = text.replace(" - at `$.", " in `").replace(" - at `$", " in `").replace("`", "'")
             return Problem(400, "INVALID_REQUEST", _sentence(text))
@@ -75,14 +89,54 @@ def invalid(error: msgspec.DecodeError | UnicodeDecodeError | RecursionError, ta
             return Problem(400, "INVALID_REQUEST", _sentence(f"The body is no JSON: {error}"))
 
 
-def _choices(taken: Any) -> list[str]:
-    """What says which of several bodies it is."""
-    return [str(kind.__struct_config__.tag) for kind in get_args(taken) if hasattr(kind, "__struct_config__")]
+def _wrong_name(text: str, body_type: Any) -> str:
+    """Return the sentence for a field that is unknown or missing, or for a value that is none of an enumeration."""
+    from msgspec import structs
+
+    kinds = [each for each in get_args(body_type) or (body_type,) if hasattr(each, "__struct_fields__")]
+    fields = {each.encode_name: each.type for kind in kinds for each in structs.fields(kind)}
+    if unknown := _UNKNOWN_FIELD.fullmatch(text):
+        return f"'{unknown[1]}' is not a field{_nearest(unknown[1], fields)}"
+    if missing := _MISSING_FIELD.fullmatch(text):
+        return f"The field '{missing[1]}' is missing."
+    if (wrong := _WRONG_VALUE.fullmatch(text)) and wrong[2] in fields:
+        return f"'{wrong[1]}' is not a valid {wrong[2]}{_nearest(wrong[1], _members(fields[wrong[2]]))}"
+    return ""
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """Return the end of a sentence about an unknown name: the most similar one, or all of few."""
+    all_names = sorted(names)
+    lower = {each.lower(): each for each in all_names}
+    if near := get_close_matches(name.lower(), lower, 1, _SIMILAR):
+        return f"; did you mean '{lower[near[0]]}'?"
+    return f"; there are {', '.join(all_names)}." if 0 < len(all_names) <= _FEW else "."
+
+
+def _members(field_type: Any) -> list[str]:
+    """Return the values of the enumerations in a type, by name."""
+    if isinstance(field_type, type) and issubclass(field_type, Enum):
+        return [str(each.value) for each in field_type]
+    own = [each for each in get_args(field_type) if isinstance(each, str)]
+    return own + [name for each in get_args(field_type) if not isinstance(each, str) for name in _members(each)]
+
+
+_UNKNOWN_FIELD: Final = re.compile(r"Object contains unknown field `(\w+)`")
+_MISSING_FIELD: Final = re.compile(r"Object missing required field `(\w+)`")
+_WRONG_VALUE: Final = re.compile(r"Invalid enum value '(.*)' - at `\$\.(\w+)`")
+_FEW: Final = 30
+_SIMILAR: Final = 0.7
+"""Similarity of a name that is suggested, from 0 to 1."""
+
+
+def _choices(body_type: Any) -> list[str]:
+    """Return the fields that select one of several body types."""
+    return [str(kind.__struct_config__.tag) for kind in get_args(body_type) if hasattr(kind, "__struct_config__")]
 
 
 _OF_CHOICE: Final = re.compile(r"Invalid value '.*' - at `\$\.\w+`")
 _REGEX: Final = re.compile("`str` matching regex '.*'")
-"""What a topic's name is; that of an event's fields is refused nowhere else."""
+"""The form of a topic name in an error; the pattern of an event's fields never fails in this place."""
 
 
 def _sentence(text: str) -> str:

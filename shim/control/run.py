@@ -1,7 +1,6 @@
-"""One process that serves: the coordinator, its store, its trace and its control server, from ready line to signal.
+"""One serving process, from ready line to signal: the coordinator, its store, its trace and its control server.
 
-Decides the order in which they start and stop, and the message for options that cannot be: `Unusable`, one plain
-sentence. It does not know command lines.
+Options that do not fit raise `Unusable`, with a plain sentence.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ import gc
 import logging
 import signal
 import ssl
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import trio
 
@@ -26,10 +24,13 @@ from kafka_shim.control.addresses import is_loopback
 from kafka_shim.groups.config import NAMES, GroupConfig
 from kafka_shim.persistence.store import Store, StoreError
 from kafka_shim.persistence.stores import open_store
+from kafka_shim.security.config import is_security_setting, public_settings, security_of
+from kafka_shim.security.tls import Tls
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.group_log import GroupLog
 from kafka_shim.server.journal import Journal
-from kafka_shim.server.limits import raise_file_limit
+from kafka_shim.server.listening import not_listening, raise_file_limit
+from kafka_shim.server.log_lines import log_to_stderr
 from kafka_shim.server.server import Server, ServerConfig, serve, the_only
 from kafka_shim.server.trace_file import TraceFile
 
@@ -40,24 +41,24 @@ MIB: Final = 1024 * 1024
 log: Final = logging.getLogger("kafka_shim.server")
 
 GARBAGE: Final = 50_000
-"""How many objects more than are freed may be made before garbage is looked for."""
+"""Number of new objects, less the freed ones, that starts a garbage collection."""
 
 
 class Unusable(Exception):
-    """Options that cannot be; the message is one plain sentence."""
+    """Options that do not fit; the message is one plain sentence."""
 
 
 class Laboratory(Protocol):
-    """What a server for tests has beyond others; `shim/testing/lab.py` has it."""
+    """The additions of a server for tests; `shim/testing/lab.py` has them."""
 
     def store(self, store: Store) -> Store:
-        """The store to serve from."""
+        """Return the store to serve from."""
 
     def config(self, config: ClusterConfig) -> ClusterConfig:
-        """The same configuration with a clock that can be moved."""
+        """Return the same configuration with a clock that can be moved."""
 
     def workbench(self, server: Server, nursery: trio.Nursery) -> Workbench:
-        """The workbench of a server that has started."""
+        """Return the workbench of a server that has started."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,53 +84,115 @@ class Options:
     log_level: str
     experimental: Sequence[str] = ()
     control_token: str | None = None
+    control_tls: str | None = None
+    tls_ca: str | None = None
     lab: bool = False
 
 
 def run(options: Options, laboratory: Laboratory | None = None) -> int:
-    """Serve until SIGTERM or SIGINT; the exit code. With `lab` there is a laboratory. Raises Unusable."""
-    logging.basicConfig(
-        level=options.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    """Serve until SIGTERM or SIGINT; return the exit code. With `laboratory` the server is for tests. Raises Unusable.
+
+    Options and the store can be unusable only before the ready line. Any other exception is a defect of the server: it
+    is logged with its traceback, and the exit code is 1.
+    """
+    log_to_stderr(options.log_level)
     raise_file_limit()
     config = _config(options)
     if laboratory is not None and options.control is None:
         raise Unusable("A laboratory (--lab) needs a control server (--control HOST:PORT).")
     if options.control is not None and not options.control_token and not is_loopback(options.control[0]):
         raise Unusable("A control server that other machines can reach needs a token (--control-token).")
+    # The exceptions that are the fault of the options or of the store, at this stage of the process.
+    expected: tuple[type[Exception], ...] = (Unusable, StoreError, TopicError, ValueError, OSError)
+
+    def reach(stage: _Stage) -> None:
+        nonlocal expected
+        expected = (Unusable, StoreError, TopicError) if stage == "composed" else ()
+
     try:
         with contextlib.closing(open_store(options.store, _partitions(options), lease_s=options.lease)) as store:
-            trio.run(_serve, options, config, store, laboratory)
+            trio.run(_serve, options, config, store, laboratory, reach)
     except Exception as group:
         error = the_only(group)
-        if isinstance(error, (Unusable, StoreError, ValueError, TopicError, OSError)):
+        if isinstance(error, expected):
             raise Unusable(_sentence(error, options)) from group
-        raise
+        log.critical("the server ends because of a defect of its own, %r", error, exc_info=error)
+        return 1
     return 0
 
 
+def _warn(options: Options, config: ServerConfig) -> None:
+    """Log the addresses that other machines can reach, and their protection."""
+    guards = []
+    if config.security is None:
+        guards.append((options.listen, "no authentication"))
+    else:
+        for listener in config.security.listeners:
+            if not config.security.has_authorizer:
+                guard = "SASL but no ACLs" if listener.protocol.has_sasl else "neither SASL nor ACLs"
+                guards.append(((listener.host or "0.0.0.0", listener.port), guard))
+    guards.append((options.control or _LOCAL, "its token alone"))
+    for (host, port), guard in guards:
+        if not is_loopback(host):
+            log.warning("other machines can reach %s:%d, which has %s: they may change everything", host, port, guard)
+
+
+async def _resolve(server: Server) -> None:
+    """Log the hosts in the addresses for clients that have no address on this machine."""
+    for host in sorted({address.rpartition(":")[0].strip("[]") for address in server.bootstrap.split(",")}):
+        try:
+            await trio.socket.getaddrinfo(host, None)
+        except OSError as error:
+            reason = error.strerror or error
+            log.warning("clients are sent to %s, which this machine cannot resolve: %s (--advertise)", host, reason)
+
+
+_LOCAL: Final = ("localhost", 0)
+
+_Stage = Literal["composed", "ready"]
+"""Composed: the options are valid and the sockets are open."""
+
+
 def _sentence(error: BaseException, options: Options) -> str:
-    return _not_listening(options.listen, error) if isinstance(error, OSError) else str(error)
+    return not_listening(options.listen, error) if isinstance(error, OSError) else str(error)
 
 
-def _not_listening(address: tuple[str, int], error: OSError) -> str:
-    host, port = address
-    return f"{host}:{port} cannot be listened on: {error.strerror or error}."
+def _tls(certificate: str, key: str) -> Tls:
+    def make() -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        try:
+            # An empty password: without one, OpenSSL would ask the terminal.
+            context.load_cert_chain(certificate, key, password="")
+        except (ssl.SSLError, OSError) as error:
+            advice = "both files must be PEM, and the key that of the certificate"
+            reason = advice if isinstance(error, ssl.SSLError) else error.strerror
+            raise ValueError(f"The TLS certificate and key cannot be used: {reason}.") from None
+        return context
+
+    try:
+        return Tls(make, (certificate, key))
+    except ValueError as error:
+        raise Unusable(str(error)) from None
 
 
 def _config(options: Options) -> ServerConfig:
     for name, _ in options.settings:
-        if name not in NAMES and name not in BROKER_SETTINGS:
+        if name not in NAMES and name not in BROKER_SETTINGS and not is_security_setting(name):
             raise Unusable(unknown_setting(name))
     if bool(options.tls_cert) != bool(options.tls_key):
         raise Unusable("TLS needs both a certificate (--tls-cert) and its key (--tls-key).")
-    tls = None
-    if options.tls_cert and options.tls_key:
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        try:
-            tls.load_cert_chain(options.tls_cert, options.tls_key)
-        except (ssl.SSLError, OSError) as error:
-            raise Unusable(f"The TLS certificate and key cannot be used: {error}.") from None
+    tls = _tls(options.tls_cert, options.tls_key) if options.tls_cert and options.tls_key else None
+    if options.tls_ca and tls is None:
+        raise Unusable("--tls-ca is about the certificates of other processes: it needs --tls-cert and --tls-key.")
+    try:
+        authority = options.tls_ca
+        peer_tls = Tls(lambda: ssl.create_default_context(cafile=authority), [authority]) if authority else None
+    except (ssl.SSLError, OSError):
+        raise Unusable(f"{options.tls_ca} (--tls-ca) is no PEM file with a certificate.") from None
+    security = security_of({name: value for name, value in options.settings if is_security_setting(name)})
+    if security is not None and (tls is not None or options.advertise is not None):
+        raise Unusable("The setting listeners takes the place of --listen, --advertise, --tls-cert and --tls-key.")
     host, port = options.listen
     advertised_host, advertised_port = options.advertise or (None, None)
     return ServerConfig(
@@ -140,8 +203,10 @@ def _config(options: Options) -> ServerConfig:
         advertise=advertised_host,
         advertise_port=advertised_port,
         tls=tls,
+        peer_tls=peer_tls,
+        security=security,
         cluster=ClusterConfig(
-            settings=dict(options.settings),
+            settings=public_settings(dict(options.settings)),
             topics=dict(options.topics),
             release=options.release,
             load_seconds=options.load_seconds,
@@ -151,16 +216,16 @@ def _config(options: Options) -> ServerConfig:
 
 
 def _partitions(options: Options) -> int:
-    """How many partitions the store must have."""
-    named = [f"{name}={value}" for name, value in options.settings if name in NAMES]
-    return GroupConfig().with_settings(named).offsets_topic_num_partitions
+    """Return the number of partitions that the store must have."""
+    settings = [f"{name}={value}" for name, value in options.settings if name in NAMES]
+    return GroupConfig().with_settings(settings).offsets_topic_num_partitions
 
 
 @contextlib.contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Collect no garbage meanwhile, nor ever what is left: a million offsets read at start would be walked through for
-    nothing, while they are read and again and again later. And seldom from then on: a tick in which a hundred clients
-    commit makes thousands of objects, none of them in a circle, for which there would be a collection each time."""
+    """Collect no garbage during the start, and never the objects from it: a million offsets read at start would be
+    visited in vain at each collection. Afterwards collect seldom: a tick in which a hundred clients commit makes
+    thousands of objects without circles, which would start a collection each time."""
     gc.disable()
     try:
         yield
@@ -170,18 +235,25 @@ def _without_collecting() -> Iterator[None]:
         gc.enable()
 
 
-async def _serve(options: Options, config: ServerConfig, store: Store, laboratory: Laboratory | None = None) -> None:
+async def _serve(
+    options: Options,
+    config: ServerConfig,
+    store: Store,
+    laboratory: Laboratory | None,
+    reach: Callable[[_Stage], None],
+) -> None:
     if laboratory is not None:
         store = laboratory.store(store)
         config = replace(config, cluster=laboratory.config(config.cluster))
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery, contextlib.AsyncExitStack() as stack:
             if options.journal is not None:
-                journal = _begun(stack, options.journal, options.journal_limit * MIB, config.cluster)
+                journal = _open_journal(stack, options.journal, options.journal_limit * MIB, config.cluster)
                 config = replace(config, cluster=replace(config.cluster, journal=journal))
                 nursery.start_soon(journal.run)
 
             async def prepare(server: Server) -> None:
+                reach("composed")
                 if log.isEnabledFor(logging.INFO):
                     server.cluster.events.listen(GroupLog().hear, requests=False)
                 if options.trace is not None:
@@ -194,10 +266,15 @@ async def _serve(options: Options, config: ServerConfig, store: Store, laborator
 
             with _without_collecting():
                 server = await nursery.start(serve, config, store, prepare)
+            _warn(options, config)
+            nursery.start_soon(_resolve, server)
             ready = f"ready kafka={server.bootstrap}"
             if options.control is not None:
                 ready += f" control={await _control(options, options.control, server, nursery, laboratory)}"
+            if len(server.addresses) > 1:
+                ready += f" listeners={server.listeners}"
             print(ready, flush=True)
+            reach("ready")
             async for _ in signals:
                 break
             log.info("stopping")
@@ -206,7 +283,7 @@ async def _serve(options: Options, config: ServerConfig, store: Store, laborator
             nursery.cancel_scope.cancel()
 
 
-def _begun(stack: contextlib.AsyncExitStack, path: Path, limit: int, config: ClusterConfig) -> Journal:
+def _open_journal(stack: contextlib.AsyncExitStack, path: Path, limit: int, config: ClusterConfig) -> Journal:
     try:
         return stack.enter_context(Journal(path, limit, config.clock, config.clock_ahead))
     except OSError as error:
@@ -216,16 +293,18 @@ def _begun(stack: contextlib.AsyncExitStack, path: Path, limit: int, config: Clu
 async def _control(
     options: Options, address: tuple[str, int], server: Server, nursery: trio.Nursery, laboratory: Laboratory | None
 ) -> str:
-    """Start the control server; its URL."""
-    # Imported here because it takes long, and most do without.
+    """Start the control server; return its URL."""
+    # Imported here because it takes long, and most servers do not need it.
     from kafka_shim.control.server import serve_control
     from kafka_shim.control.workbench import Workbench
 
+    # One file has both, as `kafka-shim certificates` makes it.
+    tls = _tls(options.control_tls, options.control_tls) if options.control_tls else None
     workbench = Workbench(server, nursery) if laboratory is None else laboratory.workbench(server, nursery)
     try:
         url: str = await nursery.start(
-            partial(serve_control, server, *address, options.control_token, laboratory is not None, workbench)
+            partial(serve_control, server, *address, options.control_token, laboratory is not None, workbench, tls)
         )
     except OSError as error:
-        raise Unusable(_not_listening(address, error)) from error
+        raise Unusable(not_listening(address, error)) from error
     return url

@@ -1,8 +1,8 @@
-"""Sandboxes of a laboratory: its own run, going on from a moment of its past, each in a process of its own.
+"""Sandboxes of a laboratory: processes that continue its run from a moment in the past.
 
-Decides how many there are and when one ends: with its laboratory at the latest. What a sandbox does is that of
-`kafka-shim replay JOURNAL --until MOMENT --serve`. A process of its own, because a long journal is replayed for longer
-than clients of the laboratory may wait.
+Their number is bounded, and they end with their laboratory. A sandbox is `kafka-shim replay JOURNAL --until MOMENT
+--serve`. It has its own process because the replay of a long journal takes longer than clients of the laboratory may
+wait.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 MAX_SANDBOXES: Final = 4
 START_SECONDS: Final = 120.0
-"""How long a replay may take."""
+"""Seconds that a replay may take."""
 
 
 @dataclass
 class Sandbox:
-    """A sandbox that runs: the moment it goes on from, where clients and where its control server are."""
+    """A running sandbox: its first moment, and the addresses for clients and of its control server."""
 
     number: int
     until: str
     kafka: str
     control: str
     lines: list[str]
-    """Who is played by which puppet."""
+    """The puppet that plays each client, a line each."""
     process: trio.Process
 
 
 class Sandboxes:
-    """Those of one laboratory, by number."""
+    """The sandboxes of one laboratory, by number."""
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
@@ -52,21 +52,25 @@ class Sandboxes:
 
     @property
     def running(self) -> dict[int, Sandbox]:
-        """Those whose process has not ended."""
+        """Return the sandboxes that still run."""
         self._running = {number: each for number, each in self._running.items() if each.process.poll() is None}
         return self._running
 
     @property
     def journal(self) -> Journal:
-        """What is replayed. Raises Refused where there is none."""
+        """Return the journal to replay. Raises Refused without one."""
         journal = self._workbench.cluster.config.journal
         if journal is None:
             raise Refused(ErrorCode.INVALID_REQUEST, "This laboratory writes no journal: start it with --journal PATH.")
         return journal
 
     async def start(self, until: str) -> Sandbox:
-        """One that goes on from `until`: the number of an input, a time, or empty for now. Raises Refused."""
+        """Start a sandbox from `until`: the number of an input, a time, or empty for now. Raises Refused."""
         journal = self.journal
+        if self._workbench.has_tls:
+            # Its page would be plain HTTP, with the same token.
+            reason = "A control server with TLS starts no sandboxes: use kafka-shim replay --serve."
+            raise Refused(ErrorCode.INVALID_REQUEST, reason)
         if len(self.running) + self._starting >= MAX_SANDBOXES:
             raise Refused(ErrorCode.INVALID_REQUEST, f"There are {MAX_SANDBOXES} sandboxes at most: end one first.")
         journal.flush()
@@ -88,7 +92,7 @@ class Sandboxes:
         return sandbox
 
     async def _ready(self, process: trio.Process, until: str) -> Sandbox:
-        """The sandbox of a process, once it is ready. Raises Refused with the process's own sentence."""
+        """Return the sandbox of a process once it is ready. Raises Refused with the process's own sentence."""
         assert process.stdout is not None
         output = ""
         try:
@@ -113,7 +117,7 @@ class Sandboxes:
         return Sandbox(next(self._numbers), until, where["kafka"], where["control"], lines, process)
 
     def end(self, number: int) -> Sandbox | None:
-        """End one; None if there is no such."""
+        """End a sandbox; return None if there is none of this number."""
         sandbox = self.running.pop(number, None)
         if sandbox is not None:
             sandbox.process.terminate()
@@ -132,7 +136,7 @@ async def _run(command: list[str], environment: dict[str, str], task_status: tri
 
 
 async def _drain(output: trio.abc.ReceiveStream) -> None:
-    """Read what a sandbox says until it ends, so that it never waits for a reader."""
+    """Read the output of a sandbox until it ends, so that it never blocks on its output."""
     async with output:
         while await output.receive_some():
             pass

@@ -1,7 +1,7 @@
-"""The page `/semantics`: docs/semantics.md for people, whose rules the page of groups links to.
+"""The pages `/semantics` and `/semantics/2`: the index and the chapters of docs/semantics as HTML.
 
-Decides how the document is shown: as HTML without scripts, so that it shows where there is no network. The text is the
-one that the package has for the conformance suite.
+The page of groups links to their rules. They have no scripts, so that they show without a network. The texts are the
+package's copy for the conformance suite.
 """
 
 from __future__ import annotations
@@ -17,38 +17,50 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import kafka_shim
-from kafka_shim.control.documentation import STYLE
+from kafka_shim.control.documentation import STYLE, policy
 
-_TEXT: Final = Path(kafka_shim.__file__).parent / "conformance" / "semantics.md"
+_FOLDER: Final = Path(kafka_shim.__file__).parent / "conformance" / "semantics"
 _WIDE: Final = (
     "body { max-width: 80rem } h2 { text-transform: none }"
     " td, th { padding: .15rem 1rem .15rem 0; text-align: left; vertical-align: top; overflow-wrap: normal }"
+    " .table { overflow-x: auto }"
 )
+_STYLE: Final = STYLE + _WIDE
 
 
 def semantics_routes() -> list[Route]:
-    """`/semantics`."""
-    return [Route("/semantics", _show)]
-
-
-async def _show(request: Request) -> Response:
-    # It takes a tenth of a second, in which the coordinator would not serve.
-    return Response(await trio.to_thread.run_sync(_page), media_type="text/html; charset=utf-8")
+    """Return the routes of the index and the chapters."""
+    return [Route(path, _show) for path in pages()]
 
 
 @cache
-def _page() -> bytes:
-    # Imported here because it takes long, and few ask for the page.
+def pages() -> dict[str, Path]:
+    """Return the files of the index and the chapters by their paths on the server."""
+    chapters = {f"/semantics/{page.name.partition('-')[0]}": page for page in sorted(_FOLDER.glob("[0-9]*.md"))}
+    return {"/semantics": _FOLDER / "index.md"} | chapters
+
+
+async def _show(request: Request) -> Response:
+    # Made in a thread: a chapter takes tens of milliseconds, in which the coordinator would not serve.
+    page = await trio.to_thread.run_sync(_page, request.url.path)
+    return Response(page, headers=policy(_STYLE), media_type="text/html; charset=utf-8")
+
+
+@cache
+def _page(path: str) -> bytes:
+    # Imported here because it takes long, and few clients request the page.
     from markdown_it import MarkdownIt
 
-    text = _TEXT.read_text(encoding="utf-8")
+    text = pages()[path].read_text(encoding="utf-8")
+    text = re.sub(r"^```\{toctree\}.*?^```$", "", text, flags=re.M | re.S)
+    text = re.sub(r"\]\((\d)-[\w-]+\.md", r"](/semantics/\1", text)
     # Other pages of the documentation are not served.
-    text = re.sub(r"\[([^\]]+)\]\((?!#|https?:)[^)]+\)", r"\1", text)
+    text = re.sub(r"\[([^\]]+)\]\((?!#|/semantics|https?:)[^)]+\)", r"\1", text)
     body = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     body = body.replace("<table>", '<div class="table" tabindex="0"><table>').replace("</table>", "</table></div>")
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="data:,">'
-        f"<title>Semantics</title><style>{STYLE}{_WIDE} .table {{ overflow-x: auto }}</style>"
+        f"<title>Semantics</title><style>{_STYLE}</style>"
     )
     return f'<!doctype html><html lang="en">{head}<main>{body}</main></html>'.encode()

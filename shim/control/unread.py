@@ -1,7 +1,6 @@
-"""Which connections end with their answer: those whose request was answered before its body was read.
+"""Adds `Connection: close` to answers that are sent before the request body was read.
 
-Decides that alone, by a header of the answer. Without it a client would send its next request on a connection that is
-about to close, as RFC 9112, 9.3 and 9.6 warn.
+Without it a client would send its next request on a connection that is about to close, as RFC 9112, 9.3 and 9.6 warn.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _HAS_BODY: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class CloseIfUnread:
-    """Adds `Connection: close` to the answers of `app` to requests whose body it has not read to its end."""
+    """Adds `Connection: close` to the answers of `app` to requests with unread bytes of a body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -1,26 +1,30 @@
-"""The workbench: what can be done to a running coordinator from outside, in the coordinator's thread.
+"""The workbench: the operations on a running coordinator from outside, in the coordinator's thread.
 
-Puts together groups, their history, and metrics. What only a laboratory does or waits for is in `lab_workbench.py`,
-which is imported at its first use. It does not know HTTP.
+It joins groups, their history, and metrics. The operations and waits of a laboratory are in `lab_workbench.py`, which
+is imported at its first use.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.server.computations import switching_often
 from kafka_shim.server.frames import FrameHistory
-from kafka_shim.server.history import EventHistory
+from kafka_shim.server.history import Entry, EventHistory
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server
-from kafka_shim.why.history import GroupHistory
 from kafka_shim.why.narration import story
 
 if TYPE_CHECKING:
     from kafka_shim.control.metrics import Metrics
+
+
+T = TypeVar("T")
 
 
 class Workbench:
@@ -29,12 +33,15 @@ class Workbench:
     def __init__(self, server: Server, nursery: trio.Nursery) -> None:
         self.server = server
         self.cluster = server.cluster
-        self.history = EventHistory(self.cluster.events)
+        self.history = EventHistory(self.cluster.events, self.cluster.wall_offset)
         self.history.start(requests=False)
         self.frames = FrameHistory(lambda: self.cluster.nodes.values())
         self.nursery = nursery
+        self._computing = trio.CapacityLimiter(1)
+        self.has_tls = False
+        """True if the control server is HTTPS."""
         self.served_on: tuple[str, str | None] = ("127.0.0.1", None)
-        """Host and token of the control server, where there is one."""
+        """Host and token of the control server, if it runs."""
         self.extended: Workbench | None = None
         """The workbench of a laboratory, from the first call of `lab_workbench_of` on."""
 
@@ -48,30 +55,35 @@ class Workbench:
 
     @property
     def bootstrap(self) -> str:
-        """The bootstrap servers of clients."""
+        """Return the bootstrap servers for clients."""
         return self.server.bootstrap
 
     def story(self, group: str | None = None, since: int = 0) -> list[str]:
-        """What happened to a group, or to all, after the event of number `since`, in lines a person reads."""
-        return story(self.history.since(since, group))
+        """Return the story of a group, or of all, after the event of number `since`, as lines for a person."""
+        lines = story(self.history.since(since, group))
+        if since >= self.history.forgotten:
+            return lines
+        return [f"(the oldest {self.history.dropped[0]:,} events are forgotten)", *lines]
 
-    def history_of(self, group: str) -> GroupHistory:
-        """What is remembered of a group's rebalances and members. Times are seconds of Unix time."""
-        found = GroupHistory(group)
-        for number, now, event in self.history.since(0, group):
-            found.add(event | {"seq": number, "mono": now, "wall": now + self.cluster.wall_offset})
-        return found
+    async def computed(self, compute: Callable[[str, Iterable[Entry]], T], group: str) -> T:
+        """Compute something from the events of a group in another thread, so that its clients do not wait.
+
+        One such computation runs at a time.
+        """
+        entries = self.history.since(0, group)
+        with switching_often():
+            return await trio.to_thread.run_sync(compute, group, entries, limiter=self._computing)
 
     def has_group(self, name: str) -> bool:
-        """Whether there is such a group, or was one of which something is remembered."""
+        """Return True if the group exists, or the history remembers it."""
         groups = self.cluster.ownership.owner_of(name).groups.groups
-        return name in groups or any(True for _ in self.history.since(0, name))
+        return name in groups or self.history.has(name)
 
     def create_group(self, name: str, ephemeral: bool = False, heartbeat_bound_ms: int | None = None) -> None:
-        """Make an Empty group before anybody joins it; it stays until somebody has been in it.
+        """Create an Empty group before its first member; it stays until a member has been in it.
 
-        An ephemeral one is deleted when its last member is gone. Nobody in it may stay silent for longer than the
-        bound, whatever the session timeout. Raises Refused.
+        An ephemeral group is deleted when its last member has left. No member may be silent for longer than the bound,
+        whatever its session timeout. Raises Refused.
         """
         error = self.cluster.create_group(name, ephemeral, heartbeat_bound_ms)
         if error:
@@ -86,7 +98,7 @@ class Workbench:
         self.settle()
 
     def settle(self) -> None:
-        """Hand on what came of the last change."""
+        """Send the effects of the last change."""
         self.cluster.settle(self.cluster.clock())
 
 

@@ -1,4 +1,4 @@
-"""`kafka-shim trace record`: an extra hop in front of a real cluster that writes down what its groups do.
+"""`kafka-shim trace record`: a relay in front of a real cluster that writes a trace of its groups.
 
-Bytes pass as they are; only the addresses of brokers are changed, so that clients come back through the relay.
+Bytes pass unchanged; only the addresses of brokers are replaced, so that clients connect through the relay.
 """

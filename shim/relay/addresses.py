@@ -1,10 +1,7 @@
-"""Which answers name brokers, and where in them.
+"""Broker addresses in answers: the APIs that have them, and their place in each message.
 
-Decides which messages a relay must change so that clients come back to it: those that name a broker.
-It does not know which address takes the place of which.
-
-Metadata, FindCoordinator and DescribeCluster name brokers always; Fetch from version 16 and Produce from version 10 on
-name those that have become leaders (KIP-951), which is when a partition has moved, and seldom.
+A relay replaces these addresses by its own. Metadata, FindCoordinator and DescribeCluster always name brokers; Fetch
+from version 16 and Produce from version 10 name a new leader (KIP-951), only when a partition has moved.
 """
 
 from __future__ import annotations
@@ -21,11 +18,11 @@ SINCE: Final[dict[int, int]] = {
     ApiKey.FIND_COORDINATOR: 0,
     ApiKey.DESCRIBE_CLUSTER: 0,
 }
-"""From which version on the answers of an API name brokers."""
+"""First version of each API with broker addresses in its answer."""
 
 
 class NamedBroker(NamedTuple):
-    """A broker that an answer names. `place` is the part of the answer that holds `host` and `port`."""
+    """A broker named in an answer. `place` is the part of the answer with `host` and `port`."""
 
     node_id: int
     place: Any
@@ -39,9 +36,9 @@ class NamedBroker(NamedTuple):
         return int(self.place.port)
 
 
-def named(api_key: int, answer: Any) -> list[NamedBroker]:
-    """The brokers an answer names; those without an address, as beside an error, are left out."""
-    return [each for each in _NAMED[api_key](answer) if each.host and each.port > 0]
+def brokers_in(api_key: int, answer: Any) -> list[NamedBroker]:
+    """Return the brokers named in an answer; those without an address, as beside an error, are left out."""
+    return [each for each in _BROKERS_IN[api_key](answer) if each.host and each.port > 0]
 
 
 def _metadata(answer: Any) -> Iterator[NamedBroker]:
@@ -49,7 +46,7 @@ def _metadata(answer: Any) -> Iterator[NamedBroker]:
 
 
 def _coordinators(answer: Any) -> Iterator[NamedBroker]:
-    # Before version 4 the answer itself is the one coordinator.
+    # Before version 4 the answer itself is the only coordinator.
     return (NamedBroker(each.node_id, each) for each in (answer, *answer.coordinators))
 
 
@@ -61,7 +58,7 @@ def _new_leaders(answer: Any) -> Iterator[NamedBroker]:
     return (NamedBroker(node.node_id, node) for node in answer.node_endpoints)
 
 
-_NAMED: Final[dict[int, Callable[[Any], Iterator[NamedBroker]]]] = {
+_BROKERS_IN: Final[dict[int, Callable[[Any], Iterator[NamedBroker]]]] = {
     ApiKey.PRODUCE: _new_leaders,
     ApiKey.FETCH: _new_leaders,
     ApiKey.METADATA: _metadata,

@@ -1,8 +1,7 @@
-"""A stream of bytes cut into frames, most of which only pass.
+"""`Frames`: a stream of bytes cut into frames, most of which pass unread.
 
-Decides where frames begin and end, how much of one is held in memory (never more than its `ReadPlan`), and that every
-byte passes in order, but for frames that are held back to be changed. It does not know what is in a frame, nor where
-the bytes go.
+Every byte passes in order, except for frames that are held to be changed. Memory holds at most the `ReadPlan` of one
+frame.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ T = TypeVar("T")
 
 
 class ReadPlan(NamedTuple):
-    """How many bytes of a frame are to be read, and whether none of them may pass until they were."""
+    """Number of bytes of a frame to read; with `hold`, none of them may pass before they were read."""
 
     bytes: int
     hold: bool = False
 
 
 class Frames(Generic[T]):
-    """Cuts a stream whose frames begin with at least `head` bytes.
+    """Cuts a stream of frames of at least `head` bytes.
 
-    `begin` is called with a frame's size and its first `head` bytes and returns how much of it to read; `end` with that
-    part, and returns what is to pass in place of a frame that was held back. Both may raise DecodeError: what comes
-    from there on cannot be read and only passes. `broken` then says why.
+    `begin` gets a frame's size and its first `head` bytes and returns a `ReadPlan`. `end` gets the bytes that were
+    read, and returns the replacement of a frame that was held. Both may raise DecodeError: the rest of the stream then
+    passes unread, and `broken` is the reason.
     """
 
     def __init__(
@@ -43,24 +42,24 @@ class Frames(Generic[T]):
         self._read = bytearray()
         self._plan = ReadPlan(0)
         self._size = 0
-        self._left = 0
-        """How many bytes of the frame under way are still to come; 0 until `begin` has returned a plan."""
+        self._remaining = 0
+        """Number of missing bytes of the current frame; 0 until `begin` has returned a plan."""
 
     @property
-    def held(self) -> int:
-        """How many bytes are in memory."""
+    def buffered(self) -> int:
+        """Number of bytes in memory."""
         return len(self._read)
 
     def feed(self, data: bytes) -> list[bytes | T]:
-        """What is to pass now, in order."""
+        """Return the data that may pass now, in order."""
         if self.broken is not None:
             return [data]
         out: list[bytes | T] = []
         position, available = 0, len(data)
         try:
             while position < available:
-                if self._left:
-                    passing = data[position : position + self._left]
+                if self._remaining:
+                    passing = data[position : position + self._remaining]
                     position += len(passing)
                     self._go_on(passing, out)
                 else:
@@ -85,7 +84,7 @@ class Frames(Generic[T]):
         if not self._plan.hold:
             out.append(bytes(self._read))
         self._size = size
-        self._left = size + 4 - len(self._read)
+        self._remaining = size + 4 - len(self._read)
         if len(self._read) - 4 >= self._goal:
             self._finish(out)
 
@@ -96,7 +95,7 @@ class Frames(Generic[T]):
     def _go_on(self, passing: bytes, out: list[bytes | T]) -> None:
         if not self._plan.hold:
             out.append(passing)
-        self._left -= len(passing)
+        self._remaining -= len(passing)
         if self._read:
             self._read += passing[: self._goal + 4 - len(self._read)]
             if len(self._read) - 4 >= self._goal:
@@ -105,7 +104,7 @@ class Frames(Generic[T]):
     def _finish(self, out: list[bytes | T]) -> None:
         part = bytes(self._read[4:])
         if not self._plan.hold:
-            # It has passed: should `end` find it unreadable, it must not pass again.
+            # It has passed already: if `end` cannot decode it, it must not pass again.
             self._read.clear()
         instead = self._end(self._size, part)
         self._read.clear()

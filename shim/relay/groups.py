@@ -1,9 +1,8 @@
-"""What a classic group does, concluded from the requests and answers of its members.
+"""Events of a classic group, inferred from the requests and answers of its members.
 
-Decides which `member`, `round`, `assignment` and `group` events a trace gets from outside. All of them are marked
-`inferred`. A round is concluded once its answers are there: the leader's lists the members. Until then the exchanges of
-these answers wait, so that a trace has them in the order a coordinator would write them. Why a round began is decided
-in `rebalance_causes.py`. It does not know connections.
+Emits `member`, `round`, `assignment` and `group` events, all marked `inferred`. A round ends when the leader's answer,
+which lists the members, has passed. Until then the exchange events of its answers wait, so that the trace has them in
+the order of a coordinator's trace. `rebalance_causes.py` finds the cause of a round.
 """
 
 from __future__ import annotations
@@ -12,30 +11,29 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.causes import Cause
-from kafka_shim.groups.classic.reasons import why_left
-from kafka_shim.groups.trace import readable_assignment
+from kafka_shim.groups.classic.events import readable_assignment, why_left
 from kafka_shim.relay.proxied_connection import PendingRequest
 from kafka_shim.relay.rebalance_causes import (
     Member,
     PossibleCause,
-    first,
+    cause_of_rejoin,
+    causes_of_silence,
+    earliest_cause,
     protocols_of,
-    rejoined,
-    silence,
 )
+from kafka_shim.trace.causes import Cause
 
-CAUSES: Final = 64
-"""Possible causes kept of one rebalance: those that come later are not its cause."""
-HANDED_OUT: Final = 1000
+MAX_CAUSES: Final = 64
+"""At most this many possible causes of one rebalance are kept: later ones are not its cause."""
+MAX_MEMBER_IDS: Final = 1000
 CONCLUDE_AFTER_S: Final = 0.2
-"""Seconds after which a round is concluded from the answers there are."""
+"""Seconds after which a round ends with the answers seen so far."""
 
 Event = dict[str, Any]
 
 
 class _GenerationAnswers:
-    """A generation whose answers are coming in."""
+    """A generation some of whose answers have passed."""
 
     def __init__(self, generation: int, ended: float) -> None:
         self.generation = generation
@@ -61,22 +59,22 @@ class Group:
         self._emit = emit
         self._possible_causes: list[PossibleCause] = []
         self._joins: dict[PendingRequest, None] = {}
-        self._handed_out: dict[str, None] = {}
-        self._gone: list[PossibleCause] = []
+        self._assigned_ids: dict[str, None] = {}
+        self._departures: list[PossibleCause] = []
         self._round: Event = {}
-        self._lost: list[PendingRequest] = []
+        self._unseen: list[PendingRequest] = []
         self._assigned: int | None = None
         self._syncing: dict[str, None] = {}
         self._sync: PendingRequest | None = None
 
-    # What members send
+    # Requests
 
     def on_request(self, pending: PendingRequest) -> None:
-        """A request of a member was read."""
+        """Handle a request of a member."""
         request = pending.request
         if pending.api == "JoinGroup":
             self._joins[pending] = None
-            self._see(self._cause_of_join(pending, self.members.get(request.member_id)))
+            self._add_cause(self._cause_of_join(pending, self.members.get(request.member_id)))
         elif pending.api == "SyncGroup":
             if self.gathering is not None and self.gathering.generation == request.generation_id:
                 self.conclude()
@@ -86,33 +84,35 @@ class Group:
                     self._sync = pending
 
     def forget(self, pending: PendingRequest) -> None:
-        """The connection of a JoinGroup is gone: its answer will not be seen, but the member may be in the round."""
+        """Forget a JoinGroup on a closed connection: its answer will not be seen, but the member may be in the
+        round.
+        """
         if pending in self._joins:
             del self._joins[pending]
-            if len(self._lost) < CAUSES:
-                self._lost.append(pending)
+            if len(self._unseen) < MAX_CAUSES:
+                self._unseen.append(pending)
 
-    def _see(self, found: PossibleCause | None) -> None:
-        if found is not None and len(self._possible_causes) < CAUSES:
-            self._possible_causes.append(found)
+    def _add_cause(self, cause: PossibleCause | None) -> None:
+        if cause is not None and len(self._possible_causes) < MAX_CAUSES:
+            self._possible_causes.append(cause)
 
     def _cause_of_join(self, pending: PendingRequest, member: Member | None) -> PossibleCause | None:
         join, at = pending.request, pending.arrived
         if member is not None:
-            cause = rejoined(member, protocols_of(join), join.protocol_type, self.leader == member.member_id)
+            cause = cause_of_rejoin(member, protocols_of(join), join.protocol_type, self.leader == member.member_id)
             return None if cause is None else PossibleCause(at, cause, member.member_id, pending)
         if join.member_id:
             return PossibleCause(at, Cause.NEW_MEMBER, join.member_id, pending)
         if join.group_instance_id is not None:
             is_member = any(each.instance_id == join.group_instance_id for each in self.members.values())
             return PossibleCause(at, Cause.STATIC_REPLACED if is_member else Cause.NEW_MEMBER, "", pending)
-        # From version 4 on it gets only an id, and joins with that.
+        # From version 4 on the member only gets an id, and joins again with it.
         return PossibleCause(at, Cause.NEW_MEMBER, "", pending) if pending.version < 4 else None
 
-    # What members are answered
+    # Answers
 
-    def join_answered(self, pending: PendingRequest, answer: Any, now: float, exchange: Event) -> None:
-        """A JoinGroup was answered; `exchange` is its event."""
+    def on_join_answer(self, pending: PendingRequest, answer: Any, now: float, exchange: Event) -> None:
+        """Handle the answer to a JoinGroup; `exchange` is its event."""
         self._joins.pop(pending, None)
         if answer.error_code:
             self._join_refused(pending, answer, now)
@@ -122,7 +122,7 @@ class Group:
         if gathering is None or gathering.generation != answer.generation_id:
             self.conclude()
             if answer.generation_id == self.generation and self.members:
-                self._came_late(pending, answer, now)
+                self._on_late_answer(pending, answer, now)
                 self._emit(exchange)
                 return
             gathering = self.gathering = _GenerationAnswers(answer.generation_id, now)
@@ -135,58 +135,58 @@ class Group:
         self.conclude()
         self._withdraw(pending)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            self._handed_out[answer.member_id] = None
-            if len(self._handed_out) > HANDED_OUT:
-                del self._handed_out[next(iter(self._handed_out))]
+            self._assigned_ids[answer.member_id] = None
+            if len(self._assigned_ids) > MAX_MEMBER_IDS:
+                del self._assigned_ids[next(iter(self._assigned_ids))]
             self._member(answer.member_id, pending, "pending")
         elif answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
-            self._see(PossibleCause(now, None))
+            self._add_cause(PossibleCause(now, None))
 
     def _withdraw(self, pending: PendingRequest) -> None:
-        self._possible_causes = [found for found in self._possible_causes if found.of is not pending]
+        self._possible_causes = [each for each in self._possible_causes if each.of is not pending]
 
-    def _came_late(self, pending: PendingRequest, answer: Any, now: float) -> None:
-        """A JoinGroup was answered with the generation there is: a static member is back, or nothing has changed."""
+    def _on_late_answer(self, pending: PendingRequest, answer: Any, now: float) -> None:
+        """Handle a JoinGroup answered with the present generation: a static member returned, or nothing changed."""
         self._withdraw(pending)
         self.leader = answer.leader or self.leader
-        self._take_over(answer.member_id, pending.request.group_instance_id)
+        self._replace_static(answer.member_id, pending.request.group_instance_id)
         member = self.members.get(answer.member_id)
-        self._enter(answer.member_id, pending, now)
+        self._put(answer.member_id, pending, now)
         if member is None:
             self._member(answer.member_id, pending, "added")
 
     def on_answer(self, pending: PendingRequest, answer: Any, now: float) -> None:
-        """Any other request of a member was answered."""
+        """Handle the answer to any other request of a member."""
         self.conclude()
         request = pending.request
         if pending.api == "LeaveGroup":
-            self._left(pending, answer)
+            self._on_left(pending, answer)
         elif pending.api in ("Heartbeat", "SyncGroup"):
             if answer.error_code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID):
-                self._see(PossibleCause(now, None))
+                self._add_cause(PossibleCause(now, None))
                 if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS and pending.api == "Heartbeat":
                     self.renew_session(request.member_id, pending.arrived)
             elif not answer.error_code:
                 self._in_generation(pending, request.member_id, request.generation_id)
                 if pending.api == "SyncGroup":
-                    self._synced(request)
+                    self._on_synced(request)
                 else:
                     self.renew_session(request.member_id, pending.arrived)
 
     def renew_session(self, member_id: str, at: float) -> None:
-        """A member's session begins anew."""
+        """Restart a member's session."""
         member = self.members.get(member_id)
         if member is not None:
             member.last_seen = at
 
     def _in_generation(self, pending: PendingRequest, member_id: str, generation: int) -> None:
-        """An answer shows that a member is in a generation, perhaps since before anything was seen."""
+        """Add a member of a generation that began before the trace."""
         if self.generation is None:
             self.generation = generation
         if member_id not in self.members and generation == self.generation:
             self.members[member_id] = Member(member_id, pending.request.group_instance_id)
 
-    def _synced(self, request: Any) -> None:
+    def _on_synced(self, request: Any) -> None:
         member = self.members.get(request.member_id)
         if member is not None:
             member.sync_s = None
@@ -198,8 +198,8 @@ class Group:
             return
         self._assigned = generation
         for member_id in self._syncing:
-            # The assignment renews the sessions of all that wait for it, gone or not; a later SyncGroup renews none.
-            # It did so before its answer was seen here, and not before it was sent.
+            # The assignment renews the sessions of all members that wait for it, on open connections or not; a later
+            # SyncGroup renews none. It did so after it was sent and before its answer was seen here.
             self.renew_session(member_id, sync.arrived)
         assignments = {each.member_id: each.assignment for each in sync.request.assignments}
         self._emit_event(
@@ -215,7 +215,7 @@ class Group:
             },
         )
 
-    def _left(self, pending: PendingRequest, answer: Any) -> None:
+    def _on_left(self, pending: PendingRequest, answer: Any) -> None:
         errors = [each.error_code for each in answer.members] or [0] * len(pending.request.members)
         for identity, error in zip(pending.request.members, errors, strict=False):
             if error or answer.error_code:
@@ -223,33 +223,33 @@ class Group:
             member_id = identity.member_id or self._static_id(identity.group_instance_id)
             member = self.members.pop(member_id, None)
             self._member(member_id, pending, "left" if identity.member_id else "removed", member)
-            if member_id in self._handed_out and member is None:
-                del self._handed_out[member_id]
+            if member_id in self._assigned_ids and member is None:
+                del self._assigned_ids[member_id]
                 continue
-            found = PossibleCause(pending.arrived, why_left(identity), member_id)
-            self._see(found)
-            if len(self._gone) < CAUSES:
-                self._gone.append(found)
+            cause = PossibleCause(pending.arrived, why_left(identity), member_id)
+            self._add_cause(cause)
+            if len(self._departures) < MAX_CAUSES:
+                self._departures.append(cause)
         if not self.members:
-            # Nobody is answered in the round that follows; what comes after it has another cause.
+            # The round that follows answers no member; later requests have another cause.
             self._possible_causes.clear()
-            self._gone.clear()
+            self._departures.clear()
 
-    def deleted(self) -> None:
-        """The group was deleted."""
+    def on_deleted(self) -> None:
+        """Emit the event of the deleted group."""
         self.conclude()
         self._emit_event(
             "group", partition=-1, change="deleted", state="Dead", generation=self.generation or 0, members=0
         )
 
     def _static_id(self, instance_id: str | None) -> str:
-        found = (each.member_id for each in self.members.values() if each.instance_id == instance_id is not None)
-        return next(found, "")
+        ids = (each.member_id for each in self.members.values() if each.instance_id == instance_id is not None)
+        return next(ids, "")
 
     # Rounds
 
     def conclude(self) -> None:
-        """Conclude the round whose answers are there, if there is one."""
+        """End the round whose answers have passed, if there is one."""
         gathering, self.gathering = self.gathering, None
         if gathering is None:
             return
@@ -257,7 +257,7 @@ class Group:
         answer = leaders if leaders is not None else gathering.joined[0][1]
         joined = {answer.member_id: pending for pending, answer in gathering.joined}
         waiting = [pending for pending in self._joins if pending.arrived <= gathering.ended]
-        for pending in (*self._lost, *waiting):
+        for pending in (*self._unseen, *waiting):
             if member_id := pending.request.member_id or self._static_id(pending.request.group_instance_id):
                 joined.setdefault(member_id, pending)
         if leaders is not None:
@@ -270,21 +270,21 @@ class Group:
                 "group", partition=-1, change="expired", state="Empty", generation=self.generation, members=0
             )
         for member_id, instance_id in listed.items():
-            self._take_over(member_id, instance_id)
+            self._replace_static(member_id, instance_id)
         missing = [member for member in self.members.values() if member.member_id not in listed]
         # A JoinGroup may pass while the answers of the round before are on their way here: it begins the next one.
         late = self._joins.keys() - joined.values()
         self._possible_causes, early = (
-            [s for s in self._possible_causes if s.of in late],
-            [s for s in self._possible_causes if s.of not in late],
+            [each for each in self._possible_causes if each.of in late],
+            [each for each in self._possible_causes if each.of not in late],
         )
-        cause, trigger, started = self._why(early, gathering, missing, listed, joined)
-        self._dismiss(missing, gathering.ended)
+        cause, trigger, started = self._cause_of_round(early, gathering, missing, listed, joined)
+        self._remove_missing(missing, gathering.ended)
         for member_id, instance_id in listed.items():
             joining = joined.get(member_id)
             if member_id not in self.members:
                 self._member(member_id, joining, "added", None, instance_id)
-            self._enter(member_id, joining, gathering.ended, instance_id)
+            self._put(member_id, joining, gathering.ended, instance_id)
         waited = sorted(
             (
                 (round(max(pending.arrived - started, 0.0) * 1000, 3), member_id)
@@ -292,8 +292,8 @@ class Group:
             ),
             reverse=True,
         )
-        went = [found.trigger for found in self._gone if found.at > started]
-        dropped = [*went, *(member.member_id for member in missing)]
+        departures = [each.trigger for each in self._departures if each.at > started]
+        dropped = [*departures, *(member.member_id for member in missing)]
         self.generation = gathering.generation
         self.leader = answer.leader
         self.protocol_type = gathering.joined[0][0].request.protocol_type
@@ -311,13 +311,13 @@ class Group:
             protocol=answer.protocol_name or "",
             members=list(listed),
         )
-        self._gone.clear()
-        self._lost.clear()
+        self._departures.clear()
+        self._unseen.clear()
         self._syncing.clear()
         for exchange in gathering.exchanges:
             self._emit(exchange)
 
-    def _why(
+    def _cause_of_round(
         self,
         possible: list[PossibleCause],
         gathering: _GenerationAnswers,
@@ -325,30 +325,30 @@ class Group:
         listed: dict[str, str | None],
         joined: dict[str, PendingRequest],
     ) -> tuple[str, str, float]:
-        """The cause, who brought the round about, and when it began."""
-        # Of what happened at the same moment, silence came first: the rest is what it led to.
-        found = first([*silence(missing, gathering.ended), *possible])
+        """Return cause, trigger and start time of the round."""
+        # Of causes at the same moment, silence came first: the others are its consequences.
+        earliest = earliest_cause([*causes_of_silence(missing, gathering.ended), *possible])
         began = min([pending.arrived for pending in joined.values()])
-        if found is None:
-            found = PossibleCause(began, None)
-        cause, trigger = found.cause, found.trigger
+        if earliest is None:
+            earliest = PossibleCause(began, None)
+        cause, trigger = earliest.cause, earliest.trigger
         if cause is not None and not trigger:
-            trigger = next((member_id for member_id, pending in joined.items() if pending is found.of), "")
+            trigger = next((member_id for member_id, pending in joined.items() if pending is earliest.of), "")
         if cause is None:
             unseen = [member_id for member_id in listed if member_id not in self.members and member_id not in joined]
             if unseen:
                 cause, trigger = Cause.NEW_MEMBER, unseen[0]
-        return "" if cause is None else cause.value, trigger, min(found.at, gathering.ended)
+        return "" if cause is None else cause.value, trigger, min(earliest.at, gathering.ended)
 
-    def _dismiss(self, missing: list[Member], ended: float) -> None:
+    def _remove_missing(self, missing: list[Member], ended: float) -> None:
         for member in missing:
             expires = member.expires()
             change = "expired" if expires is not None and expires <= ended else "removed"
             del self.members[member.member_id]
             self._member(member.member_id, None, change, member)
 
-    def _take_over(self, member_id: str, instance_id: str | None) -> None:
-        """A static member with another id than the one before has its place."""
+    def _replace_static(self, member_id: str, instance_id: str | None) -> None:
+        """Let a static member with a new id replace the member with its instance id."""
         old = self._static_id(instance_id)
         if instance_id is None or not old or old == member_id:
             return
@@ -358,14 +358,12 @@ class Group:
         new.client_id, new.client_host = member.client_id, member.client_host
         self._member(member_id, None, "replaced", new)
 
-    def _enter(
-        self, member_id: str, pending: PendingRequest | None, now: float, instance_id: str | None = None
-    ) -> None:
-        """A member is in the generation; `pending` is its JoinGroup, if it was seen."""
+    def _put(self, member_id: str, pending: PendingRequest | None, now: float, instance_id: str | None = None) -> None:
+        """Put a member into the generation; `pending` is its JoinGroup, if it was seen."""
         member = self.members.get(member_id)
         if member is None:
             member = self.members[member_id] = Member(member_id, instance_id)
-        self._handed_out.pop(member_id, None)
+        self._assigned_ids.pop(member_id, None)
         if pending is None:
             return
         join = pending.request

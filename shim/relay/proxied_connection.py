@@ -1,11 +1,9 @@
-"""One client's connection and the relay's own to the broker behind it, as bytes in and bytes out.
+"""`ProxiedConnection`: a client's connection and the relay's own to the broker behind it, without sockets.
 
-Decides which requests and answers are read, which answer belongs to which request, and which answers are held back to
-be changed. Everything else passes as it came; what cannot be read passes too and is noted. No socket is in it, and it
-does not know what is concluded from what it reads.
+It reads the requests and answers that the trace needs, matches them, and holds answers with broker addresses until they
+are changed. Everything else passes unchanged; unreadable data passes too and is noted.
 
-Kafka answers the requests of a connection in their order; a Produce without acknowledgement is the one that is never
-answered.
+Kafka answers the requests of a connection in their order; only a Produce without acknowledgement is never answered.
 """
 
 from __future__ import annotations
@@ -24,15 +22,15 @@ from kafka_shim.relay.frames import Frames, ReadPlan
 from kafka_shim.server.trace import GROUP_KEYS
 
 READ_BYTES: Final = 1 << 20
-"""Frames above this pass unread, but for those that always name brokers."""
+"""Larger frames pass unread, except for answers that always name brokers."""
 NAMING_BYTES: Final = 64 << 20
-"""Answers that always name brokers pass unread above this."""
-IN_FLIGHT: Final = 500
-"""Requests of a connection that may be unanswered; then no more are taken from the client until some are."""
+"""Larger answers that always name brokers pass unread."""
+MAX_IN_FLIGHT: Final = 500
+"""With this many unanswered requests, the relay stops reading from the client."""
 
 
 TRACED: Final = GROUP_KEYS | {ApiKey.TXN_OFFSET_COMMIT}
-"""The APIs whose exchanges are in the trace."""
+"""The APIs with `exchange` events in the trace."""
 _REQUESTS_READ: Final = TRACED | {ApiKey.LIST_OFFSETS}
 _ANSWERS_READ: Final = TRACED | {ApiKey.LIST_OFFSETS, ApiKey.FETCH, ApiKey.METADATA}
 _ALWAYS_NAMING: Final = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER}
@@ -41,7 +39,7 @@ _HIGHEST_KEY: Final = 1000
 _REQUEST_HEAD: Final = 8
 _ANSWER_HEAD: Final = 4
 _LONGEST_HEADER: Final = 70_000
-"""Both names that may stand before the acknowledgements of a Produce, and the little around them."""
+"""Longest possible request header and transactional id in front of the acknowledgements of a Produce."""
 
 _unpack_head: Final = struct.Struct(">hhi").unpack_from
 _unpack_id: Final = struct.Struct(">i").unpack_from
@@ -50,9 +48,10 @@ _pack_size: Final = struct.Struct(">i").pack
 
 
 class PendingRequest:
-    """A request that is not answered yet. `request` is None where it was not read.
+    """A request that is not answered yet. `request` is None if it was not read.
 
-    `arrived` is when the broker takes it up, monotonic seconds: when it has come and the one before it is answered.
+    `arrived` is the time, in monotonic seconds, at which the broker can process it: after it came, and after the answer
+    to the request before it.
     """
 
     __slots__ = ("arrived", "client_id", "correlation_id", "connection", "key", "request", "version")
@@ -73,13 +72,13 @@ class PendingRequest:
 
     @property
     def readable(self) -> bool:
-        """Whether this code can read the bytes of this version."""
+        """True if this code can decode this version."""
         api = APIS.get(self.key)
         return api is not None and self.version in api.request.versions
 
 
 class BrokersAnswer(NamedTuple):
-    """An answer that names brokers, held back: `frame` is what came, `answer` what it says."""
+    """A held answer that names brokers: `frame` as it came, and its decoded `answer`."""
 
     pending: PendingRequest
     frame: bytes
@@ -87,15 +86,16 @@ class BrokersAnswer(NamedTuple):
     brokers: list[addresses.NamedBroker]
 
     def changed(self) -> bytes:
-        """The frame after `answer` was changed."""
+        """Encode the frame again after `answer` was changed."""
         _, offset = decode_response_header(self.frame[4:], self.pending.key, self.pending.version)
         body = APIS[self.pending.key].response.encoder(self.pending.version)(self.answer)
         return _pack_size(offset + len(body)) + self.frame[4 : 4 + offset] + body
 
 
 class ProxiedConnection:
-    """The connection. `on_request` gets each request that was read, `on_answer` each answer; `note` gets what could not
-    be read, in a text that is the same for all cases of a kind."""
+    """The connection. `on_request` gets each decoded request, `on_answer` each decoded answer; `note` gets a text for
+    unreadable data, equal for all cases of one kind.
+    """
 
     def __init__(
         self,
@@ -120,32 +120,32 @@ class ProxiedConnection:
         self._answers: Frames[bytes | BrokersAnswer] = Frames(_ANSWER_HEAD, self._answer_begins, self._answer_ends)
         self._current: PendingRequest | None = None
         self._answering: PendingRequest | None = None
-        self._unread = False
+        self._is_unreadable = False
 
     @property
-    def held(self) -> int:
-        """How many bytes are in memory."""
-        return self._requests.held + self._answers.held
+    def buffered(self) -> int:
+        """Number of bytes in memory."""
+        return self._requests.buffered + self._answers.buffered
 
     def from_client(self, data: bytes) -> bytes:
-        """What to hand on to the broker."""
-        if self._unread:
+        """Return the bytes to send to the broker."""
+        if self._is_unreadable:
             return data
         out = b"".join(self._requests.feed(data))
-        self._give_up_if(self._requests.broken)
+        self._stop_reading_if(self._requests.broken)
         return out
 
     def from_broker(self, data: bytes) -> list[bytes | BrokersAnswer]:
-        """What to hand on to the client, in order."""
-        if self._unread and not self._answers.held:
+        """Return the data to send to the client, in order."""
+        if self._is_unreadable and not self._answers.buffered:
             return [data]
         out = self._answers.feed(data)
-        self._give_up_if(self._answers.broken)
+        self._stop_reading_if(self._answers.broken)
         return out
 
-    def _give_up_if(self, broken: str | None) -> None:
-        if broken is not None and not self._unread:
-            self._unread = True
+    def _stop_reading_if(self, broken: str | None) -> None:
+        if broken is not None and not self._is_unreadable:
+            self._is_unreadable = True
             self.waiting.clear()
             self._note(f"a connection cannot be read and only passes ({broken})")
 
@@ -237,12 +237,12 @@ class ProxiedConnection:
             return frame
         if pending.key in _ANSWERS_READ:
             self._on_answer(pending, answer)
-        brokers = addresses.named(pending.key, answer) if pending.key in addresses.SINCE else []
+        brokers = addresses.brokers_in(pending.key, answer) if pending.key in addresses.SINCE else []
         return BrokersAnswer(pending, frame, answer, brokers) if brokers else frame
 
 
 def _acknowledged(part: bytes, version: int) -> bool:
-    """Whether a Produce is answered: not if its acknowledgements, after the transactional id, are 0."""
+    """True if a Produce is answered: its acknowledgements, after the transactional id, are not 0."""
     *_, offset = decode_request_header(part)
     try:
         if version >= 3:

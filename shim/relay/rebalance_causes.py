@@ -1,12 +1,9 @@
-"""Why a group rebalances, as far as it shows from outside.
+"""Causes of rebalances in classic groups, inferred from requests and answers.
 
-Decides which requests and answers may have begun a rebalance, and which of them was the first: its cause. A coordinator
-knows why it began one; whoever only sees requests and answers concludes it. It does not know when a round ends.
-
-What is concluded: a JoinGroup of somebody new, a JoinGroup that says something else than the member's last, the
-leader's JoinGroup in a stable group, a LeaveGroup that was granted, a silence longer than the session timeout.
-REBALANCE_IN_PROGRESS (27) says that a rebalance has begun, but not why. A member that does not come through the relay
-is not seen, and what began because of it has no cause here.
+Possible causes: a JoinGroup of a new member, a JoinGroup that differs from the member's last, the leader's JoinGroup in
+a stable group, a granted LeaveGroup, a silence longer than the session timeout. REBALANCE_IN_PROGRESS (27) shows that a
+rebalance has begun, without its cause. The earliest one is the cause. A member that does not connect through the relay
+is invisible, and a rebalance that it triggers has no cause here.
 """
 
 from __future__ import annotations
@@ -14,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic.events import why_joined_again
 from kafka_shim.groups.classic.member import Protocols
-from kafka_shim.groups.classic.reasons import why_joined_again
+from kafka_shim.trace.causes import Cause
 
 
 class PossibleCause(NamedTuple):
-    """Something that begins a rebalance, or shows that one has begun; `cause` is None where it does not say why.
+    """A possible start of a rebalance; `cause` is None for a mere sign that one has begun.
 
-    `of` is the JoinGroup it is, which takes the found away if it is refused, and names the member once it is answered.
+    `of` is its JoinGroup: if that is refused, the cause is withdrawn; its answer has the member id.
     """
 
     at: float
@@ -32,7 +29,9 @@ class PossibleCause(NamedTuple):
 
 
 class Member:
-    """A member as it is seen. `last_seen` is its last sign of life, monotonic seconds; None before the first."""
+    """A member as seen from outside. `last_seen` is the time of its last request, monotonic seconds; None before the
+    first.
+    """
 
     __slots__ = (
         "client_host",
@@ -53,39 +52,42 @@ class Member:
         self.last_seen: float | None = None
         self.session_s: float | None = None
         self.sync_s: float | None = None
-        """When it is expired unless it syncs, monotonic seconds; None once it has, or if there is no session timeout
-        yet."""
+        """Deadline for its SyncGroup, monotonic seconds; None after the SyncGroup, or if the session timeout is
+        unknown.
+        """
         self.protocols: Protocols | None = None
 
     def expires(self) -> float | None:
-        """When its session ends, if nothing more is last_seen of it."""
+        """Return the end of its session if it stays silent."""
         return None if self.last_seen is None or self.session_s is None else self.last_seen + self.session_s
 
 
 def protocols_of(join: Any) -> Protocols:
-    """What a JoinGroup says of assignors and subscriptions."""
+    """Return the protocols of a JoinGroup: assignors and subscriptions."""
     return tuple([(protocol.name, protocol.metadata) for protocol in join.protocols])
 
 
-def rejoined(member: Member, now_says: Protocols, protocol_type: str, leads: bool) -> Cause | None:
-    """Why the JoinGroup of a member begins a rebalance in a stable group; None if it does not."""
-    if member.protocols is None or member.protocols == now_says:
+def cause_of_rejoin(member: Member, protocols: Protocols, protocol_type: str, leads: bool) -> Cause | None:
+    """Return the cause of the rebalance that a JoinGroup of a member starts in a stable group; None if it starts
+    none.
+    """
+    if member.protocols is None or member.protocols == protocols:
         return Cause.LEADER_REJOINED if leads else None
-    return why_joined_again(protocol_type, member.protocols, now_says, leads=leads)
+    return why_joined_again(protocol_type, member.protocols, protocols, leads=leads)
 
 
-def silence(missing: Iterable[Member], ended: float) -> list[PossibleCause]:
-    """What it means that these members are not in the generation that began at `ended`."""
-    found = []
+def causes_of_silence(missing: Iterable[Member], ended: float) -> list[PossibleCause]:
+    """Return the possible causes if these members are missing in the generation that began at `ended`."""
+    causes = []
     for member in missing:
         expires = member.expires()
         if member.sync_s is not None and member.sync_s <= ended:
-            found.append(PossibleCause(member.sync_s, Cause.PENDING_SYNC_EXPIRED, member.member_id))
+            causes.append(PossibleCause(member.sync_s, Cause.PENDING_SYNC_EXPIRED, member.member_id))
         if expires is not None and expires <= ended:
-            found.append(PossibleCause(expires, Cause.SESSION_EXPIRED, member.member_id))
-    return found
+            causes.append(PossibleCause(expires, Cause.SESSION_EXPIRED, member.member_id))
+    return causes
 
 
-def first(possible: Iterable[PossibleCause]) -> PossibleCause | None:
-    """What began the rebalance. If it does not say why, what began it was not seen: all others came later."""
+def earliest_cause(possible: Iterable[PossibleCause]) -> PossibleCause | None:
+    """Return the earliest cause. If it has no `cause`, the real cause was invisible: all others came later."""
     return min(possible, key=lambda each: each.at, default=None)

@@ -1,7 +1,6 @@
-"""What a relay writes into the trace: exchanges, what groups do, and where partitions end.
+"""Write the trace of a relay: requests with answers, events of groups, and the end offsets of partitions.
 
-Decides which requests and answers become `exchange` events and which groups are followed. It does not know sockets or
-files; what a group does is concluded in `groups.py` and `epochs.py`.
+`groups.py` and `epochs.py` infer the events of groups.
 """
 
 from __future__ import annotations
@@ -16,13 +15,14 @@ from kafka_shim.relay.epochs import FORMS, EpochGroup
 from kafka_shim.relay.groups import CONCLUDE_AFTER_S, Event, Group
 from kafka_shim.relay.proxied_connection import TRACED, PendingRequest, ProxiedConnection
 from kafka_shim.server.requests import REQUESTS
-from kafka_shim.server.trace import end_offsets, shown
+from kafka_shim.server.trace import as_json, end_offsets, group_in
 
-GROUPS: Final = 20_000
-"""Groups followed at a time, of the classic protocol and of all others; beyond that, those that were quiet longest are
-forgotten."""
-PARTITIONS: Final = 200_000
-"""Partitions whose ends are remembered."""
+MAX_GROUPS: Final = 20_000
+"""Number of groups to follow, of the classic protocol and of all others; beyond it, the longest inactive ones are
+forgotten.
+"""
+MAX_PARTITIONS: Final = 200_000
+"""Number of partitions whose ends are kept."""
 END_OFFSETS_SECONDS: Final = 5.0
 
 _LATEST: Final = -1
@@ -31,7 +31,9 @@ _OF_MEMBERS: Final = frozenset({"Heartbeat", "SyncGroup", "LeaveGroup"})
 
 
 class Record:
-    """Makes events of what the connections of a relay read; `emit(events, now)` gets them, `now` monotonic seconds."""
+    """Turns requests and answers of a relay's connections into events for `emit(events, now)`; `now` in monotonic
+    seconds.
+    """
 
     def __init__(self, emit: Callable[[list[Event], float], None], clock: Callable[[], float]) -> None:
         self.groups: OrderedDict[str, Group] = OrderedDict()
@@ -42,11 +44,11 @@ class Record:
         self._waiting: dict[str, Group] = {}
         self._names: dict[bytes, str] = {}
         self._ends: dict[tuple[str, int], int] = {}
-        self._moved: set[tuple[str, int]] = set()
+        self._changed_ends: set[tuple[str, int]] = set()
         self._ends_emitted_at = clock()
 
     def on_request(self, pending: PendingRequest) -> None:
-        """A request was read."""
+        """Handle a decoded request."""
         if pending.key in TRACED:
             self._name_topics(pending.request)
             group = self._group(pending)
@@ -56,22 +58,22 @@ class Record:
                 self._epoch_group(pending).on_request(pending)
 
     def on_answer(self, pending: PendingRequest, answer: Any) -> None:
-        """An answer was read."""
+        """Handle a decoded answer."""
         now = self._clock()
         if pending.key == ApiKey.METADATA:
             self._learn_topics(answer)
         elif pending.key == ApiKey.FETCH:
-            self._fetched(answer)
+            self._on_fetch(answer)
         elif pending.request is None:
             return
         elif pending.key == ApiKey.LIST_OFFSETS:
-            self._listed(pending.request, answer)
+            self._on_list_offsets(pending.request, answer)
         else:
-            self._exchanged(pending, answer, now)
+            self._on_exchange(pending, answer, now)
             self._flush(now)
 
     def closed(self, connection: ProxiedConnection) -> None:
-        """A connection has ended: what is unanswered there never will be."""
+        """Forget the unanswered requests of a closed connection."""
         for pending in connection.waiting:
             if pending.request is not None and pending.key in TRACED:
                 for group_id in REQUESTS[ApiKey(pending.key)].groups_of(pending.request):
@@ -80,20 +82,20 @@ class Record:
                             group.forget(pending)
 
     def tick(self) -> None:
-        """To be called a few times a second: writes what has waited long enough."""
+        """Emit events that have waited long enough. Call it a few times a second."""
         now = self._clock()
         for group in list(self._waiting.values()):
             if group.gathering is None or now - group.gathering.ended >= CONCLUDE_AFTER_S:
                 group.conclude()
                 del self._waiting[group.group_id]
-        if self._moved and now - self._ends_emitted_at >= END_OFFSETS_SECONDS:
+        if self._changed_ends and now - self._ends_emitted_at >= END_OFFSETS_SECONDS:
             self._ends_emitted_at = now
-            self._events.append(end_offsets((*key, self._ends[key]) for key in sorted(self._moved)))
-            self._moved.clear()
+            self._events.append(end_offsets((*key, self._ends[key]) for key in sorted(self._changed_ends)))
+            self._changed_ends.clear()
         self._flush(now)
 
     def finish(self) -> None:
-        """The relay ends: writes all there is."""
+        """Emit all events at the end of the relay."""
         for group in self._waiting.values():
             group.conclude()
         self._waiting.clear()
@@ -111,37 +113,37 @@ class Record:
     # Groups
 
     def _group(self, pending: PendingRequest) -> Group | None:
-        """The group that a request of a member is about."""
+        """Return the classic group of a member's request."""
         if pending.api not in _OF_MEMBERS and pending.api != "JoinGroup":
             return None
         group_id = pending.request.group_id
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id, self._emit)
-            if len(self.groups) > GROUPS:
+            if len(self.groups) > MAX_GROUPS:
                 self.groups.popitem(last=False)
         else:
             self.groups.move_to_end(group_id)
         return group
 
     def _epoch_group(self, pending: PendingRequest) -> EpochGroup:
-        """The group that a heartbeat with an epoch is about; another kind under its id is another group."""
+        """Return the group of a heartbeat with an epoch; another kind under the same id is another group."""
         group_id, form = pending.request.group_id, FORMS[pending.api]
         group = self.epoch_groups.get(group_id)
         if group is None or group.form is not form:
             group = self.epoch_groups[group_id] = EpochGroup(group_id, form, self._emit, self._names.get)
-            if len(self.epoch_groups) > GROUPS:
+            if len(self.epoch_groups) > MAX_GROUPS:
                 self.epoch_groups.popitem(last=False)
         self.epoch_groups.move_to_end(group_id)
         return group
 
-    def _exchanged(self, pending: PendingRequest, answer: Message, now: float) -> None:
+    def _on_exchange(self, pending: PendingRequest, answer: Message, now: float) -> None:
         self._name_topics(answer)
         event = _exchange(pending, answer)
         group = self._group(pending)
         if pending.api == "JoinGroup":
             assert group is not None
-            group.join_answered(pending, answer, now, event)
+            group.on_join_answer(pending, answer, now, event)
             if group.gathering is not None:
                 self._waiting[group.group_id] = group
             return
@@ -156,36 +158,36 @@ class Record:
             if committing is not None and not commit["error"]:
                 committing.renew_session(pending.request.member_id, pending.arrived)
         elif pending.api == "DeleteGroups":
-            self._deleted(answer)
+            self._on_deleted(answer)
         self._events.append(event)
 
-    def _deleted(self, answer: Any) -> None:
+    def _on_deleted(self, answer: Any) -> None:
         for result in answer.results:
             if not result.error_code:
                 self._waiting.pop(result.group_id, None)
                 with_epochs = self.epoch_groups.pop(result.group_id, None)
                 if with_epochs is not None:
-                    with_epochs.deleted()
+                    with_epochs.on_deleted()
                     continue
                 group = self.groups.pop(result.group_id, None) or Group(result.group_id, self._emit)
-                group.deleted()
+                group.on_deleted()
 
     # Topics
 
     def _learn_topics(self, answer: Any) -> None:
         for topic in answer.topics:
-            if topic.name and any(topic.topic_id) and len(self._names) < PARTITIONS:
+            if topic.name and any(topic.topic_id) and len(self._names) < MAX_PARTITIONS:
                 self._names[topic.topic_id] = topic.name
 
     def _name_topics(self, message: Any) -> None:
-        """Newer versions call topics by id; events have their names."""
+        """Fill in the topic names that newer versions replace by ids: events have names."""
         for part in (message, *(getattr(message, "groups", None) or ())):
             for topic in getattr(part, "topics", None) or ():
                 topic_id = getattr(topic, "topic_id", b"")
                 if any(topic_id) and not topic.name:
                     topic.name = self._names.get(topic_id, "")
 
-    def _fetched(self, answer: Any) -> None:
+    def _on_fetch(self, answer: Any) -> None:
         for topic in answer.responses:
             name = topic.topic or self._names.get(topic.topic_id)
             if name:
@@ -193,9 +195,9 @@ class Record:
                     if not partition.error_code:
                         self._ends_at(name, partition.partition_index, partition.high_watermark)
 
-    def _listed(self, request: Any, answer: Any) -> None:
+    def _on_list_offsets(self, request: Any, answer: Any) -> None:
         if request.isolation_level != _READ_UNCOMMITTED:
-            # The last stable offset, which may lie before the end.
+            # The last stable offset, which may be before the end.
             return
         latest = {
             (topic.name, partition.partition_index)
@@ -210,14 +212,14 @@ class Record:
 
     def _ends_at(self, topic: str, partition: int, offset: int) -> None:
         key = topic, partition
-        if offset >= 0 and self._ends.get(key) != offset and (key in self._ends or len(self._ends) < PARTITIONS):
+        if offset >= 0 and self._ends.get(key) != offset and (key in self._ends or len(self._ends) < MAX_PARTITIONS):
             self._ends[key] = offset
-            self._moved.add(key)
+            self._changed_ends.add(key)
 
 
 def _exchange(pending: PendingRequest, answer: Message) -> Event:
-    """The `exchange` event of a request and its answer."""
-    request, answered, error = shown(pending.request, answer, pending.version)
+    """Build the `exchange` event of a request and its answer."""
+    request, response_fields, error = as_json(pending.request, answer, pending.version)
     return {
         "event": "exchange",
         "conn": pending.connection.number,
@@ -225,10 +227,10 @@ def _exchange(pending: PendingRequest, answer: Message) -> Event:
         "api": pending.api,
         "version": pending.version,
         "client_id": pending.client_id,
-        "group": request.get("group_id"),
-        "member": request.get("member_id") or answered.get("member_id"),
+        "group": group_in(request, error),
+        "member": request.get("member_id") or response_fields.get("member_id"),
         "request": request,
-        "answer": answered,
+        "answer": response_fields,
         "error": error,
         "correlation_id": pending.correlation_id,
         "arrived": pending.arrived,
@@ -236,7 +238,7 @@ def _exchange(pending: PendingRequest, answer: Message) -> Event:
 
 
 def _commit(request: Any, answer: Any) -> Event:
-    """The `commit` event of an OffsetCommit."""
+    """Build the `commit` event of an OffsetCommit."""
     errors = {
         (topic.name, partition.partition_index): partition.error_code
         for topic in answer.topics

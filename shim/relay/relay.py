@@ -1,23 +1,24 @@
-"""The relay: a listener for every broker of a cluster, and a connection of its own for every client's.
+"""`Relay`: a listener for every broker of a cluster, and one connection to the broker per client connection.
 
-Decides where it listens, which addresses clients get in place of the brokers', and how fast bytes pass: as fast as
-the slower side takes them, with a bounded number of them in memory. A broker is found when an answer first names it and
-gets its listener before that answer is handed on. It does not know what is in a frame.
+Clients get the relay's addresses instead of the brokers'. Bytes pass as fast as the slower side takes them, with a
+bounded number of them in memory. A broker gets its listener when an answer names it first, before that answer is passed
+on.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import trio
 
 from kafka_shim.apis.wire import EncodeError
 from kafka_shim.relay.addresses import NamedBroker
-from kafka_shim.relay.proxied_connection import IN_FLIGHT, BrokersAnswer, ProxiedConnection
+from kafka_shim.relay.proxied_connection import MAX_IN_FLIGHT, BrokersAnswer, ProxiedConnection
 from kafka_shim.relay.record import Record
 
 log: Final = logging.getLogger("kafka_shim.relay")
@@ -25,16 +26,20 @@ log: Final = logging.getLogger("kafka_shim.relay")
 CHUNK: Final = 64 * 1024
 CONNECT_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 30.0
-"""How long a broker may take to answer and close when its client has closed."""
-BROKERS: Final = 1000
-"""Brokers that get a listener; a cluster has no more."""
+"""Time for a broker to answer and close after its client has closed."""
+MAX_BROKERS: Final = 1000
+"""Largest number of brokers with a listener, more than a cluster has."""
 BACKLOG: Final = 1024
-NOTES: Final = 1000
-_TRIES: Final = 100
+MAX_NOTES: Final = 1000
+_PORT_TRIES: Final = 100
+
+
+Upstream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]
+"""A connection to a broker."""
 
 
 class Broker:
-    """One broker: where it is, and which listener stands for it."""
+    """One broker: its address and its listener here."""
 
     def __init__(self, node_id: int, host: str, port: int) -> None:
         self.node_id = node_id
@@ -47,7 +52,8 @@ class Broker:
 class Relay:
     """Relays clients of `host:port` to the cluster at `upstream`.
 
-    `advertise` is the host in answers to clients, `record` gets all that is read, `clock` is monotonic seconds.
+    `advertise` is the host in answers to clients, `record` gets all decoded messages, `clock` is monotonic seconds.
+    With `tls` the connections to the brokers use TLS; those of clients never do.
     """
 
     def __init__(
@@ -58,6 +64,7 @@ class Relay:
         advertise: str,
         record: Record,
         clock: Callable[[], float],
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.upstream = upstream
         self.host = host
@@ -67,7 +74,8 @@ class Relay:
         self.connections = 0
         self._record = record
         self._clock = clock
-        self._noted: set[str] = set()
+        self._tls = tls
+        self._notes: set[str] = set()
         self._numbers = 0
         self._nursery: trio.Nursery | None = None
 
@@ -81,13 +89,13 @@ class Relay:
                 self._safely(self._record.tick)
 
     def nodes(self) -> list[dict[str, Any]]:
-        """The brokers seen by now, as the first line of a trace has them."""
+        """Return the brokers seen so far, in the form of the first line of a trace."""
         return [{"node": each.node_id, "host": each.host, "port": each.port} for each in self.brokers.values()]
 
     def note(self, text: str) -> None:
-        """Log what is not read, once."""
-        if text not in self._noted and len(self._noted) < NOTES:
-            self._noted.add(text)
+        """Log a text once."""
+        if text not in self._notes and len(self._notes) < MAX_NOTES:
+            self._notes.add(text)
             log.warning("%s", text)
 
     # Listeners
@@ -96,20 +104,20 @@ class Relay:
         assert self._nursery is not None
         listeners = await trio.open_tcp_listeners(port, host=self.host, backlog=BACKLOG)
         for listener in listeners[1:]:
-            # A name of several addresses would get a port of its own for each.
+            # Each further address of a host name would need its own port.
             await listener.aclose()
 
         async def serve(client: trio.SocketStream) -> None:
             await self._serve(client, broker)
 
         self._nursery.start_soon(trio.serve_listeners, serve, listeners[:1])
-        found: int = listeners[0].socket.getsockname()[1]
-        return found
+        bound_port: int = listeners[0].socket.getsockname()[1]
+        return bound_port
 
     async def _listen_for(self, broker: Broker) -> None:
-        """A port after the relay's own, or any free one if that was pending for."""
+        """Listen on a port after the relay's own, or on any free port if those are taken."""
         first = self.port + 1 + sum(each.local_port > 0 for each in self.brokers.values())
-        for port in range(first, min(first + _TRIES, 65536)):
+        for port in range(first, min(first + _PORT_TRIES, 65536)):
             try:
                 broker.local_port = await self._listen(port, broker)
             except OSError:
@@ -123,19 +131,20 @@ class Relay:
         log.info("broker %d at %s:%d is port %d here", broker.node_id, broker.host, broker.port, broker.local_port)
         broker.listening.set()
 
-    async def _stand_in(self, named: NamedBroker) -> None:
-        """Put the relay's address in place of a broker's."""
-        broker = self.brokers.get(named.node_id)
+    async def _replace_address(self, broker_address: NamedBroker) -> None:
+        """Replace a broker's address by the relay's."""
+        broker = self.brokers.get(broker_address.node_id)
         if broker is None:
-            if len(self.brokers) >= BROKERS:
-                self.note(f"more than {BROKERS} brokers: clients get the addresses of the others as they are")
+            if len(self.brokers) >= MAX_BROKERS:
+                self.note(f"more than {MAX_BROKERS} brokers: clients get the addresses of the others as they are")
                 return
-            broker = self.brokers[named.node_id] = Broker(named.node_id, named.host, named.port)
+            broker = Broker(broker_address.node_id, broker_address.host, broker_address.port)
+            self.brokers[broker.node_id] = broker
             await self._listen_for(broker)
         await broker.listening.wait()
-        broker.host, broker.port = named.host, named.port
+        broker.host, broker.port = broker_address.host, broker_address.port
         if broker.local_port:
-            named.place.host, named.place.port = self.advertise, broker.local_port
+            broker_address.place.host, broker_address.place.port = self.advertise, broker.local_port
 
     # Connections
 
@@ -143,17 +152,18 @@ class Relay:
         host, port = self.upstream if broker is None else (broker.host, broker.port)
         if broker is None:
             broker = next((each for each in self.brokers.values() if (each.host, each.port) == (host, port)), None)
-        self._numbers += 1
+        # Other connections begin while this one reaches its broker.
+        number = self._numbers = self._numbers + 1
         try:
             peer = client.socket.getpeername()
             with trio.fail_after(CONNECT_SECONDS):
-                upstream = await trio.open_tcp_stream(host, port)
-        except (OSError, trio.TooSlowError) as error:
-            self.note(f"{host}:{port} cannot be reached: {error or 'no answer'}")
+                upstream = await self._open(host, port)
+        except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
+            self.note(f"{host}:{port} cannot be reached: {error.__cause__ or error or 'no answer'}")
             await trio.aclose_forcefully(client)
             return
         connection = ProxiedConnection(
-            self._numbers,
+            number,
             -1 if broker is None else broker.node_id,
             f"/{peer[0]}",
             clock=self._clock,
@@ -164,7 +174,7 @@ class Relay:
         self.connections += 1
         try:
             async with client, upstream, trio.open_nursery() as nursery:
-                for stream in (client, upstream):
+                for stream in (client, _tcp(upstream)):
                     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 answered = trio.lowlevel.ParkingLot()
@@ -174,22 +184,40 @@ class Relay:
             self.connections -= 1
             self._safely(self._record.closed, connection)
 
+    async def _open(self, host: str, port: int) -> Upstream:
+        stream = await trio.open_tcp_stream(host, port)
+        if self._tls is None:
+            return stream
+        secured = trio.SSLStream(stream, self._tls, server_hostname=host, https_compatible=True)
+        try:
+            await secured.do_handshake()
+        except BaseException:
+            await trio.aclose_forcefully(secured)
+            raise
+        return secured
+
     async def _upward(
         self,
         connection: ProxiedConnection,
         client: trio.SocketStream,
-        upstream: trio.SocketStream,
+        upstream: Upstream,
         answered: trio.lowlevel.ParkingLot,
         scope: trio.CancelScope,
     ) -> None:
         try:
             while data := await client.receive_some(CHUNK):
                 await upstream.send_all(connection.from_client(bytes(data)))
-                while len(connection.waiting) > IN_FLIGHT:
+                while len(connection.waiting) > MAX_IN_FLIGHT:
                     await answered.park()
-            await upstream.send_eof()
-            # It may still be answered, and then the broker closes.
+            # The broker may still answer, and then closes.
             scope.deadline = trio.current_time() + CLOSE_SECONDS
+            if isinstance(upstream, trio.SocketStream):
+                await upstream.send_eof()
+                return
+            # TLS has no end of one direction.
+            while connection.waiting:
+                await answered.park()
+            scope.cancel()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             scope.cancel()
 
@@ -197,7 +225,7 @@ class Relay:
         self,
         connection: ProxiedConnection,
         client: trio.SocketStream,
-        upstream: trio.SocketStream,
+        upstream: Upstream,
         answered: trio.lowlevel.ParkingLot,
         scope: trio.CancelScope,
     ) -> None:
@@ -214,19 +242,23 @@ class Relay:
         scope.cancel()
 
     async def _changed(self, naming: BrokersAnswer) -> bytes:
-        for named in naming.brokers:
-            await self._stand_in(named)
+        for broker_address in naming.brokers:
+            await self._replace_address(broker_address)
         try:
             return naming.changed()
         except EncodeError as error:
             self.note(f"the answer to {naming.pending.api} cannot be written: {error}")
             return naming.frame
 
-    def _safely(self, take: Callable[..., None], *arguments: Any) -> None:
-        """What the trace is about must not come between a client and its cluster, whatever goes wrong with it."""
+    def _safely(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call a function of the trace. Its errors must not come between a client and its cluster."""
         try:
-            take(*arguments)
+            function(*arguments)
         except Exception as error:
-            if (text := f"the trace lacks something: {error!r}") not in self._noted:
+            if (text := f"the trace lacks something: {error!r}") not in self._notes:
                 self.note(text)
                 log.exception("this is a bug of the relay")
+
+
+def _tcp(stream: Upstream) -> trio.SocketStream:
+    return stream if isinstance(stream, trio.SocketStream) else stream.transport_stream

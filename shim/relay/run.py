@@ -1,14 +1,11 @@
-"""One relay from ready line to signal: its trace, its listeners, and the sentence for each option that cannot be.
-
-Decides the order in which they start and stop. It does not know command lines.
-"""
+"""One run of the relay, from the ready line to a signal: opens its trace and its ports, and checks its options."""
 
 from __future__ import annotations
 
 import logging
 import signal
 import socket
-import sys
+import ssl
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +15,8 @@ import trio
 
 from kafka_shim.relay.record import Record
 from kafka_shim.relay.relay import Relay
-from kafka_shim.server.limits import raise_file_limit
+from kafka_shim.server.listening import not_listening, raise_file_limit
+from kafka_shim.server.log_lines import log_to_stderr
 from kafka_shim.server.server import the_only
 from kafka_shim.server.trace_file import TraceLog
 
@@ -28,32 +26,33 @@ _ANY: Final = frozenset({"", "0.0.0.0", "::"})
 
 
 class Unusable(Exception):
-    """An option cannot be carried out; the message is one plain sentence."""
+    """An option cannot be used; the message is one plain sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of `kafka-shim trace record`; see its help."""
+    """The options of `kafka-shim trace record`; see its help. `tls` is the context of connections to the brokers."""
 
     upstream: tuple[str, int]
     listen: tuple[str, int]
     advertise: str | None
     trace: Path
     log_level: str = "info"
+    tls: ssl.SSLContext | None = None
 
 
 def run(options: Options) -> None:
     """Relay until SIGTERM or SIGINT. Raises Unusable."""
-    logging.basicConfig(
-        level=options.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    log_to_stderr(options.log_level)
     raise_file_limit()
     host, port = options.listen
     advertise = options.advertise or host
     if advertise in _ANY:
         raise Unusable("Name a host that clients can reach with --advertise.")
     try:
-        socket.create_connection(options.upstream, timeout=5).close()
+        with socket.create_connection(options.upstream, timeout=5) as connection:
+            if options.tls is not None:
+                options.tls.wrap_socket(connection, server_hostname=options.upstream[0]).close()
     except OSError as error:
         upstream = "{}:{}".format(*options.upstream)
         raise Unusable(f"{upstream} cannot be reached: {error.strerror or error}.") from error
@@ -69,13 +68,13 @@ def run(options: Options) -> None:
         raise Unusable(f"{options.trace} cannot be written: {error.strerror or error}.") from error
     with trace:
         record = Record(trace.tell, clock)
-        relays.append(Relay(options.upstream, host, port, advertise, record, clock))
+        relays.append(Relay(options.upstream, host, port, advertise, record, clock, options.tls))
         try:
             trio.run(_run, relays[0], trace)
         except Exception as group:
             failure = the_only(group)
             if isinstance(failure, OSError):
-                raise Unusable(f"{host}:{port} cannot be listened on: {failure.strerror or failure}.") from group
+                raise Unusable(not_listening((host, port), failure)) from group
             raise
         record.finish()
 

@@ -1,5 +1,4 @@
-"""Why a group rebalanced: what a trace means to a person.
+"""Explanation of rebalances: from the events of a trace to phases, slow members, costs and advice.
 
-Decides how the events of `docs/trace.md` become rebalances with phases, blame, a bill and advice. It reads events
-alone, from a file, standard input or a running server, and knows neither sockets nor the coordinator that wrote them.
+It reads the events of `docs/trace.md` from a file, standard input or a running server.
 """

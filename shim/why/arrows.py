@@ -1,7 +1,7 @@
-"""The arrows between the states of a group: what leads along each, and which rules of docs/semantics.md say so.
+"""Arrows between the states of a group: the label of each, and the rules of docs/semantics behind it.
 
-Decides nothing: rules decide. `tests/why/rules.py` writes the page's texts from it, and tests compare it with the
-tables of the rules and with what groups do in random histories.
+`tests/why/rules.py` writes the page's texts from it, and tests compare it with the tables of the rules and with groups
+in random histories.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafka_shim.groups.streams import states as streams
 
 
 class Arrow(NamedTuple):
-    """One arrow. `rules` are those of the classic table that may lead along it; `cites` are rules of semantics."""
+    """One arrow. `rules` are those of the classic table that may follow it; `cites` are rules of semantics."""
 
     label: str
     rules: tuple[Rule, ...]
@@ -36,7 +36,7 @@ _UNLOADED: Final = Arrow("moved to another broker", (), ("2.1 step 2",))
 
 CLASSIC: Final[Mapping[tuple[State, State], Arrow]] = {
     (_E, _P): Arrow("joins", (Rule.ADD,), ("2.4 step 2", "2.4 step 3")),
-    # What begins a round also ends it where there is nobody to wait for.
+    # The rule that begins a round also ends it if there is no member to wait for.
     (_P, _E): Arrow(
         "nobody joined",
         (*_ENDS_ROUND, Rule.LEAVE, Rule.EXPIRE, Rule.EXPEL_UNSYNCED),
@@ -96,7 +96,7 @@ SHARE: Final[Mapping[tuple[share.GroupState, share.GroupState], Arrow]] = {
 }
 
 _TE, _TN, _TA, _TR, _TS, _TD = streams.GroupState
-_NOT_READY: Final = Arrow("topics are missing or do not fit", (), ("4.12 step 5", "4.12 step 7"))
+_NOT_READY: Final = Arrow("topics are missing, or have wrong numbers of partitions", (), ("4.12 step 5", "4.12 step 7"))
 _NEW_TASKS: Final = Arrow("new group epoch", (), ("4.12 step 7", "4.12 step 13"))
 _LAST_STREAMS: Final = Arrow(_LAST_GOES, (), ("4.12 step 12", "4.12 step 13"))
 
@@ -124,5 +124,6 @@ MACHINES: Final[Mapping[str, Mapping[Any, Arrow]]] = {
     "share": SHARE,
     "streams": STREAMS,
 }
-"""By kind of group. One request may lead along several arrows of a group with epochs: the first member joins, the
-target is computed, and the member has arrived."""
+"""By kind of group. One request may follow several arrows of a group with epochs: the first member joins, the target is
+computed, and the member reaches it.
+"""

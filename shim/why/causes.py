@@ -1,13 +1,13 @@
-"""What each cause of a rebalance means, as a clause about the member that brought it about.
+"""Texts of rebalance causes, as clauses about the member that triggered the rebalance.
 
-Decides the words only; the closed set of causes is in `groups/causes.py`.
+`trace/causes.py` has the closed set of causes.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from kafka_shim.groups.causes import Cause
+from kafka_shim.trace.causes import Cause
 
 BECAUSE: Final[dict[str, str]] = {
     Cause.NEW_MEMBER: "{who} is new",
@@ -25,11 +25,11 @@ BECAUSE: Final[dict[str, str]] = {
     Cause.ASSIGNMENT_WRITE_FAILED: "the assignments could not be stored",
     Cause.COOPERATIVE_FOLLOWUP: "{who} has given up the partitions it had to",
     Cause.PROTOCOL_CHANGED: "the group moves between the classic protocol and that of KIP-848",
-    "": "what began it did not come through the relay",
+    "": "the request that began it did not pass the relay",
 }
-"""By cause; empty where a relay did not see what began the rebalance."""
+"""By cause; empty if a relay did not see the trigger."""
 
 
 def clause(cause: str | None, who: str) -> str:
-    """Why a group rebalances: `billing-3 joined`. An unknown cause stands for itself."""
+    """Return the cause of a rebalance as a clause: `billing-3 joined`. An unknown cause is returned unchanged."""
     return BECAUSE.get(cause or "", cause or "").format(who=who)

@@ -1,7 +1,6 @@
-"""Two histories side by side: what each cause cost, and where they first differ.
+"""Comparison of two histories: the cost of each cause in both, and the first difference.
 
-Decides what is compared: rebalances by cause, with their number, time and cost. Two runs never agree in times, so what
-is aligned is the order of causes, not the clock.
+Two runs never agree in times, so the order of causes is aligned, not the clock.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka_shim.why.rebalance import Rebalance
+from kafka_shim.trace.rebalance import Rebalance
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What rebalances cost together; seconds."""
+    """Total cost of some rebalances; times in seconds."""
 
     rebalances: int
     seconds: float
@@ -25,19 +24,19 @@ class Cost:
 
     @classmethod
     def of(cls, rebalances: Iterable[Rebalance]) -> Cost:
-        """The sum over these rebalances."""
-        found = list(rebalances)
+        """Return the sum over these rebalances."""
+        listed = list(rebalances)
         return cls(
-            rebalances=len(found),
-            seconds=sum(each.seconds for each in found),
-            member_seconds=sum(each.member_seconds for each in found),
-            partition_seconds=sum(each.partition_seconds for each in found),
-            moved=sum(each.moved.moved for each in found if each.moved is not None),
+            rebalances=len(listed),
+            seconds=sum(each.seconds for each in listed),
+            member_seconds=sum(each.member_seconds or 0.0 for each in listed),
+            partition_seconds=sum(each.partition_seconds for each in listed),
+            moved=sum(each.moved.moved for each in listed if each.moved is not None),
         )
 
 
 class Row(NamedTuple):
-    """A cause, or the total, in both."""
+    """A cause, or the total, in both histories."""
 
     cause: str
     left: Cost
@@ -46,8 +45,9 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A row for each cause that either has, the costliest first, and the total last. `differs_at` is the place of the
-    first rebalance whose cause is not that of the other, None if the shorter one is how the longer begins."""
+    """A row for each cause, the costliest first, and the total last. `differs_at` is the index of the first rebalance
+    with different causes, None if there is none in the length of the shorter history.
+    """
 
     rows: tuple[Row, ...]
     total: Row

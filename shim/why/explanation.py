@@ -1,42 +1,46 @@
-"""The answer to "why did it rebalance": a verdict, the last rebalances, patterns, and what to do.
+"""`Explanation`: the answer to "why did it rebalance": a verdict, the last rebalances, patterns, and advice.
 
-Decides what of a history is told and in which order: the verdict in a sentence first, then evidence with sequence
-numbers. `text.py` and `as_json` say the same in two forms.
+The verdict is one sentence; the evidence has sequence numbers. `text.py` and `as_json` print the same content.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from kafka_shim.groups.causes import Cause
-from kafka_shim.why.advice import Advice, Play, advise
+from kafka_shim.apis.readable import readable
+from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.epochs import Epochs
+from kafka_shim.trace.history import GroupHistory
+from kafka_shim.trace.moves import by_topic
+from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, Rebalance
+from kafka_shim.trace.reconciliation import INTERVAL, Reconciliation
+from kafka_shim.why.advice import advise
 from kafka_shim.why.causes import clause
-from kafka_shim.why.epochs import Epochs
-from kafka_shim.why.history import GroupHistory
-from kafka_shim.why.moves import by_topic
-from kafka_shim.why.names import Names
-from kafka_shim.why.past import client_of
-from kafka_shim.why.rebalance import Rebalance
-from kafka_shim.why.reconciliation import Reconciliation
+from kafka_shim.why.diagnoses import Diagnosis
+from kafka_shim.why.findings import CONSUMER_HEARTBEAT_MS, LONG_S, Finding
+from kafka_shim.why.names import Names, names_of
+from kafka_shim.why.past import client_of, tell_apart
+from kafka_shim.why.reconciliation_advice import NOTICED_S
 from kafka_shim.why.reconciliation_advice import advise as advise_consumer_group
+from kafka_shim.why.remedies import Advice, Play, Remedy
+from kafka_shim.why.verdicts import clause_of
 
 STORM_REBALANCES: Final = 6
 STORM_GAP_S: Final = 120.0
-"""Rebalances at most this far apart belong together; so has it `pipeline/jobs/rebalances.py`."""
+"""Rebalances at most this far apart belong together; `pipeline/jobs/rebalances.py` has the same value."""
 _GROWS: Final = frozenset({Cause.NEW_MEMBER})
 _SHRINKS: Final = frozenset({Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED})
 _TURNS: Final = 2
-"""So many of a storm are not that a member comes, and so many not that one goes."""
+"""A storm needs this many rebalances that are not joins, and this many that are not leaves."""
 _PATTERN: Final = 3
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """The same client brought about a rebalance for the same cause `count` times, every `period` seconds (median)."""
+    """The same client triggered a rebalance for the same cause `count` times, every `period` seconds (median)."""
 
     cause: str
     who: str
@@ -48,7 +52,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Of one group: the rebalances in question, oldest first, and what they amount to."""
+    """Rebalances of one group, oldest first, with their patterns and advice."""
 
     history: GroupHistory
     rebalances: tuple[Rebalance, ...]
@@ -62,12 +66,103 @@ class Explanation:
         """The newest rebalance."""
         return self.rebalances[-1]
 
+    @property
+    def is_calm(self) -> bool:
+        """True if there is nothing to do: no member waited long, was refused, or lost its work."""
+        is_quiet = not self.advice.remedies and not self.troubles and self.unexplained <= LONG_S
+        return is_quiet and not self.repeated
+
+    @property
+    def repeated(self) -> list[str]:
+        """The clients with commits that were refused for good, so that other members read those records again."""
+        return list(dict.fromkeys(client_of(each) for each in self.history.members.values() if each.refused))
+
+    @property
+    def troubles(self) -> list[Finding]:
+        """The findings that are trouble, the costliest first."""
+        return [each for each in self.advice.findings if each.is_trouble]
+
+    @property
+    def unexplained(self) -> float:
+        """The longest wait in a rebalance, beyond a heartbeat interval, that no trouble explains; in seconds."""
+        explained = {id(rebalance) for finding in self.troubles for rebalance in finding.rebalances}
+        return max((self._unexplained(each) for each in self.rebalances if id(each) not in explained), default=0.0)
+
+    def _unexplained(self, rebalance: Rebalance) -> float:
+        """The wait in a rebalance beyond its heartbeats; with epochs each phase may take a heartbeat interval."""
+        if not isinstance(rebalance, Reconciliation):
+            return max(0.0, _waited(rebalance) - HEARTBEAT_SECONDS)
+        interval = (self.history.heartbeat_interval_ms or CONSUMER_HEARTBEAT_MS) / 1000
+        return sum(max(0.0, phase.seconds - interval) for phase in rebalance.phases if phase.name != INTERVAL)
+
+    @property
+    def advice_text(self) -> str:
+        """The sentence in place of remedies, if there are none."""
+        if self.troubles:
+            return "why knows no setting that would have spared this."
+        if self.unexplained > LONG_S:
+            return f"why does not know what the group waited {span(self.unexplained)} for."
+        if self.repeated:
+            who = ", ".join(readable(each) for each in self.repeated[:3])
+            return (
+                f"why knows no setting, but commits of {who} came too late and were refused: other members read those"
+                " records again."
+            )
+        longest = max((_waited(each) for each in self.rebalances), default=0.0)
+        if longest > LONG_S:
+            setting = "" if self.history.epochs is None else f"{self.history.kind}."
+            return (
+                f"no change is needed. The {span(longest)} that members waited are heartbeat intervals;"
+                f" {setting}heartbeat.interval.ms shortens them, for more requests.{self._interval(self.rebalances)}"
+            )
+        return f"nothing; joining and leaving cost these rebalances.{self._interval(self.rebalances)}"
+
+    def _interval(self, rebalances: Sequence[Rebalance]) -> str:
+        """A sentence about the longest wait for the assignment interval, empty if there was none."""
+        waits = [phase.seconds for each in rebalances for phase in each.phases if phase.name == INTERVAL]
+        longest = max(waits, default=0.0)
+        if longest < NOTICED_S:
+            return ""
+        return f" Up to {span(longest)} was the wait for {self.history.kind}.assignment.interval.ms."
+
+    @property
+    def note(self) -> str:
+        """A sentence beside the remedies about the wait for the assignment interval; empty if none is due."""
+        settings = {each.setting for each in self.advice.remedies}
+        is_said = f"{self.history.kind}.assignment.interval.ms" in settings
+        return "" if is_said else self._interval(self.rebalances).strip()
+
+    def findings_of(self, rebalance: Rebalance) -> list[Finding]:
+        """Return the findings about one rebalance, the costliest first."""
+        return [each for each in self.advice.findings if any(other is rebalance for other in each.rebalances)]
+
+    def remedies_of(self, rebalance: Rebalance) -> list[Remedy]:
+        """Return the remedies for one rebalance: for its findings; of a long one those without a finding too."""
+        findings = self.findings_of(rebalance)
+        codes = {each.code for each in self.advice.findings}
+        is_long = isinstance(rebalance, Reconciliation) and rebalance.seconds > LONG_S
+        return [
+            remedy
+            for remedy in self.advice.remedies
+            if (is_long and remedy.code not in codes)
+            or any(remedy.code == each.code and remedy.who in (each.client, *_SHARED) for each in findings)
+        ]
+
+    def advice_of(self, rebalance: Rebalance) -> str:
+        """Return the sentence in place of remedies for one rebalance, if it has none."""
+        if any(each is rebalance for finding in self.troubles for each in finding.rebalances):
+            return "why knows no setting that would have spared this."
+        waited = self._unexplained(rebalance)
+        if waited > LONG_S:
+            return f"why does not know what the group waited {span(waited)} for."
+        return f"nothing; joining and leaving cost this rebalance.{self._interval([rebalance])}"
+
     def reason(self, rebalance: Rebalance) -> str:
-        """Why a rebalance happened, as a clause."""
+        """Return the cause of a rebalance, as a clause."""
         return clause(rebalance.cause, self.who(rebalance.trigger))
 
     def who(self, member_id: str) -> str:
-        """A member's name, with its host where it is known."""
+        """Return a member's name, with its host if it is known."""
         if not member_id:
             return "nobody"
         host = self.history.members[member_id].client_host.lstrip("/") if member_id in self.history.members else ""
@@ -75,50 +170,61 @@ class Explanation:
 
     @property
     def verdict(self) -> str:
-        """What it amounts to, in a sentence."""
+        """The summary, in one sentence."""
+        findings = self.advice.findings
+        head = self._head()
+        if not findings:
+            return f"{head}."
+        clauses = [clause_of(each) for each in (self.troubles or findings)[:2]]
+        if not self.troubles:
+            del clauses[1:]
+        return f"{head}: {'; and '.join(clauses)}."
+
+    def _head(self) -> str:
+        if not self.rebalances:
+            return "It did not rebalance"
         count = len(self.rebalances)
         seconds = self.rebalances[-1].started - self.rebalances[0].started
-        times = "once" if count == 1 else f"{count} times in {span(seconds)}"
-        head = f"STORM: {count} rebalances in {span(seconds)}" if self.storm else f"Rebalanced {times}"
-        if self.patterns:
-            pattern = self.patterns[0]
-            return f"{head}, {pattern.count} of them because {clause(pattern.cause, pattern.who)}."
-        slow = Counter(each.slow.member_id for each in self.rebalances if each.slow is not None)
-        if count > 1 and slow:
-            member, rounds = slow.most_common(1)[0]
-            if self.history.epochs is not None:
-                return f"{head}; {self.names(member)} was slow to give up partitions in {rounds} of them."
-            waits = [each.slow.seconds for each in self.rebalances if each.slow and each.slow.member_id == member]
-            worst = f"{'' if rounds == 1 else 'up to '}{span(max(waits))}"
-            return f"{head}; {self.names(member)} joined last in {rounds} of them, after {worst}."
-        return f"{head}, last because {self.reason(self.last)}."
+        if self.storm:
+            return f"STORM: {count} rebalances in {span(seconds)}"
+        return "Rebalanced once" if count == 1 else f"Rebalanced {count} times in {span(seconds)}"
+
+
+_SHARED: Final = ("all", "broker")
+"""The side of a remedy that is for no single member."""
+
+
+def _waited(rebalance: Rebalance) -> float:
+    """Return the seconds of a rebalance without its initial delay."""
+    return 0.0 if rebalance.initial else rebalance.seconds
 
 
 def explain(history: GroupHistory, rebalances: Sequence[Rebalance], play: Play | None = None) -> Explanation | None:
-    """Why the group rebalanced these times; None if it never did."""
-    if not rebalances:
+    """Explain these rebalances of a group; None if there are none and no member was refused."""
+    if not rebalances and not history.refusals.refused and not history.refusals.fights:
         return None
-    names = Names()
-    for member_id, member in history.members.items():
-        names.introduce(member_id, member.instance_id or member.client_id)
-        names(member_id)
+    tell_apart(history)
+    names = names_of(history)
     patterns = _patterns(history, rebalances, names)
-    # A group that was of another kind before is helped as the kind it is.
+    # If the group was of another kind before, the advice is for its present kind.
     alike = [each for each in rebalances if isinstance(each, Reconciliation) is (history.epochs is not None)]
     advise_it = advise if history.epochs is None else advise_consumer_group
     advice = advise_it(history, alike, names, play)
+    shut_down = {
+        id(each) for finding in advice.findings if finding.code == Diagnosis.SHUTDOWN for each in finding.rebalances
+    }
     return Explanation(
         history=history,
         rebalances=tuple(rebalances),
         patterns=patterns,
         advice=advice,
         names=names,
-        storm=_is_storm(rebalances),
+        storm=_is_storm([each for each in rebalances if id(each) not in shut_down]),
     )
 
 
 def _is_storm(rebalances: Sequence[Rebalance]) -> bool:
-    """Whether there are six or more together. Members that only come, or only go, one after the other, are none."""
+    """True for six or more rebalances close together, unless members only join, or only leave, one after the other."""
     together: list[Rebalance] = []
     for each in rebalances:
         if each.initial or each.cause == Cause.COOPERATIVE_FOLLOWUP:
@@ -133,26 +239,26 @@ def _is_storm(rebalances: Sequence[Rebalance]) -> bool:
 
 
 def _patterns(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names) -> tuple[Pattern, ...]:
-    found: dict[tuple[str, str], list[Rebalance]] = {}
+    by_cause: dict[tuple[str, str], list[Rebalance]] = {}
     for each in rebalances:
         if each.trigger in history.members and not each.initial:
             client = client_of(history.members[each.trigger])
-            found.setdefault((each.cause, client), []).append(each)
+            by_cause.setdefault((each.cause, client), []).append(each)
     patterns = []
-    for (cause, _), same in found.items():
+    for (cause, _), same in by_cause.items():
         if len(same) >= _PATTERN and cause != Cause.COOPERATIVE_FOLLOWUP:
             gaps = sorted(b.started - a.started for a, b in pairwise(same))
             member = history.members[same[0].trigger]
             who = member.instance_id or member.client_id or names(member.member_id)
             period = gaps[len(gaps) // 2]
             patterns.append(Pattern(cause, who, len(same), period, same[0].first_seq, same[-1].last_seq))
-    # What made a member go explains that it came back.
+    # The cause of a member's departure also explains its return.
     patterns.sort(key=lambda pattern: (pattern.cause == Cause.NEW_MEMBER, -pattern.count))
     return tuple(patterns)
 
 
 def span(seconds: float) -> str:
-    """A time as people say it."""
+    """Format a duration for people."""
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 99.5:
@@ -166,7 +272,7 @@ def span(seconds: float) -> str:
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
-    """All of an explanation as JSON has it. Times are seconds of Unix time, lengths are seconds."""
+    """Return the whole explanation as JSON. Times are seconds of Unix time, durations are seconds."""
     history = explanation.history
     return {
         "group": history.group,
@@ -178,23 +284,41 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "storm": explanation.storm,
         "patterns": [vars(pattern) for pattern in explanation.patterns],
         "rebalances": [_rebalance_json(explanation, each) for each in explanation.rebalances],
-        "remedies": [
-            {
-                name: getattr(remedy, name)
-                for name in ("who", "side", "setting", "seen", "proposed", "why", "grade", "price")
-            }
-            | {
-                "before": None if remedy.before is None else remedy.before._asdict(),
-                "after": None if remedy.after is None else remedy.after._asdict(),
-            }
-            for remedy in explanation.advice.remedies
-        ],
+        "findings": [_finding_json(each) for each in explanation.advice.findings],
+        "remedies": [_remedy_json(each) for each in explanation.advice.remedies],
+        "calm": explanation.is_calm,
+        "advice": "" if explanation.advice.remedies else explanation.advice_text,
         "would_not_help": list(explanation.advice.would_not_help),
     } | ({} if history.epochs is None else _epochs_json(history.epochs, history))
 
 
+def _finding_json(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "trouble": finding.is_trouble,
+        "client": finding.client,
+        "members": list(finding.members),
+        "text": clause_of(finding),
+        "count": finding.count,
+        "cost": finding.cost,
+        "generations": [each.generation for each in finding.rebalances],
+    }
+
+
+def _remedy_json(remedy: Remedy) -> dict[str, Any]:
+    return {
+        name: getattr(remedy, name)
+        for name in ("who", "side", "setting", "seen", "proposed", "why", "grade", "price", "code")
+    } | {
+        "before": None if remedy.before is None else remedy.before._asdict(),
+        "after": None if remedy.after is None else remedy.after._asdict(),
+    }
+
+
 def _epochs_json(epochs: Epochs, history: GroupHistory) -> dict[str, Any]:
-    """Of a consumer group: what each member has and is to have, and whom its reconciliation waits for."""
+    """Return the members of a group with epochs with their assignments, and the members that its reconciliation waits
+    for.
+    """
     return {
         "members": {
             member_id: {
@@ -232,6 +356,17 @@ def _rebalance_json(explanation: Explanation, each: Rebalance) -> dict[str, Any]
         "member_seconds": each.member_seconds,
         "partition_seconds": each.partition_seconds,
         "faults": each.faults,
+        "findings": [
+            {
+                "code": finding.code,
+                "client": finding.client,
+                "text": clause_of(finding, each),
+                "trouble": finding.is_trouble,
+            }
+            for finding in explanation.findings_of(each)
+        ],
+        "remedies": (remedies := [_remedy_json(remedy) for remedy in explanation.remedies_of(each)]),
+        "advice": "" if remedies else explanation.advice_of(each),
         "first_seq": each.first_seq,
         "last_seq": each.last_seq,
     } | (

@@ -1,6 +1,6 @@
-"""A trace as a page: one HTML file with the trace in it, and what `why` says of each of its groups.
+"""A trace as a page: one HTML file with the trace, and the explanations of its groups.
 
-Decides what goes into the file beside the trace. The page itself is put together by `page.py`.
+`page.py` builds the page itself.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from typing import Any
 
 import orjson
 
-from kafka_shim.why.advice import Play
+from kafka_shim.trace.history import History
+from kafka_shim.trace.reading import Event
 from kafka_shim.why.explanation import as_json, explain
-from kafka_shim.why.history import History
 from kafka_shim.why.page import standalone
-from kafka_shim.why.reading import Event
+from kafka_shim.why.remedies import Play
 
 
 def page_of(events: Iterable[Event], name: str, play: Play | None = None, frames: bytes = b"") -> bytes:
-    """The page with these events in it. Remedies are played by `play`, or not at all; `frames` are as `standalone` has
-    them."""
+    """Return the page with these events. `play` simulates remedies, None skips that; `frames` are as for
+    `standalone`.
+    """
     history = History()
     lines = []
     for event in events:

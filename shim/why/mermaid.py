@@ -1,7 +1,7 @@
 """A rebalance as a Mermaid sequence diagram, for documents and tickets.
 
-Decides what is drawn: the requests of one rebalance between its members and the coordinator, in order, with the moment
-at which they were parked left out. The text renders wherever Mermaid does; no script comes with it.
+It draws the requests of one rebalance between its members and the coordinator, in order, without the times at which
+they were parked. Every Mermaid renderer draws the text.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why.causes import clause
 from kafka_shim.why.names import Names
-from kafka_shim.why.rebalance import Rebalance
 
 DRAWN: Final = frozenset(
     {"JoinGroup", "SyncGroup", "LeaveGroup", "Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit"}
 )
-"""APIs that are drawn; heartbeats and commits only if they were answered with an error, or say something new."""
+"""APIs to draw; heartbeats and commits only with an error, or with a change."""
 
 
 def sequence_diagram(rebalance: Rebalance, events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The lines of a diagram of this rebalance; `events` are those of its group."""
+    """Yield the lines of a diagram of this rebalance; `events` are those of its group."""
     names, steps = Names(), []
     for event in events:
         if event["event"] == "exchange" and event["api"] in DRAWN:
@@ -50,7 +50,7 @@ def _id(name: str) -> str:
 
 
 def _says_something(event: Mapping[str, Any]) -> bool:
-    """Whether a heartbeat joins, leaves, tells what its member owns, or is answered more than that all is well."""
+    """True for a heartbeat that joins, leaves, reports its partitions, or gets more than a plain acceptance."""
     request, answer = event["request"], event["answer"]
     return bool(
         event["error"]

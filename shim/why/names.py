@@ -1,38 +1,53 @@
-"""What members are called in a text: short, and each name one member's.
+"""Short and unique names of members for texts.
 
-Decides nothing else. A member id is a client id or group instance id followed by a UUID; the UUID helps nobody who
-reads. In KIP-848 it is a UUID alone, and the client id or group instance id comes from elsewhere.
+A member id is a client id or group instance id followed by a UUID; the UUID does not help a reader. In KIP-848 it is
+only a UUID, and `introduce` adds the client id or group instance id.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from kafka_shim.apis.readable import readable
+from kafka_shim.trace.history import GroupHistory
+
 _UUID: Final = len("00000000-0000-0000-0000-000000000000")
 _BARE: Final = (_UUID, 22)
-"""How long ids are that are nothing but a UUID: in hexadecimal, and in the Base64 that Kafka's clients write."""
+"""Lengths of ids that are only a UUID: in hexadecimal, and in the Base64 of Kafka's clients."""
 
 
 class Names:
-    """Names of members, given out in the order in which they are first met."""
+    """Names of members, assigned in the order of their first use."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._count: dict[str, int] = {}
 
     def __call__(self, member_id: str) -> str:
-        """The client id or group instance id of a member, with a number from the second member of that name on."""
+        """Return the client id or group instance id of a member, with a number from the second member of that name
+        on.
+        """
         name = self._names.get(member_id)
         if name is None:
             name = self._give(member_id, member_id[: -_UUID - 1] if len(member_id) > _UUID + 1 else member_id)
         return name
 
     def introduce(self, member_id: str, client: str) -> None:
-        """A member of this client id or group instance id: its id may be a UUID alone, and is not its name then."""
+        """Register the client id or group instance id of a member, as its name if its id is only a UUID."""
         if client and len(member_id) in _BARE and member_id not in self._names:
             self._give(member_id, client)
 
     def _give(self, member_id: str, base: str) -> str:
+        base = readable(base)
         number = self._count[base] = self._count.get(base, 0) + 1
         name = self._names[member_id] = base if number == 1 else f"{base}#{number}"
         return name
+
+
+def names_of(history: GroupHistory) -> Names:
+    """Return the names of all members of a group, in the order of their coming."""
+    names = Names()
+    for member_id, member in history.members.items():
+        names.introduce(member_id, member.instance_id or member.client_id)
+        names(member_id)
+    return names

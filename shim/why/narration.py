@@ -1,7 +1,6 @@
-"""The story that a trace tells, in lines a person reads: who joined, why a group rebalanced, who owns what.
+"""`Narrator`: the story of a trace in readable lines: joins, causes of rebalances, assignments.
 
-Decides which events are worth a line and what members are called. It reads events as they are in `docs/trace.md`,
-from a running server or from a file, and knows nothing else.
+It takes the events of `docs/trace.md`, from a running server or from a file.
 """
 
 from __future__ import annotations
@@ -9,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.trace.epochs import WITH_EPOCHS
+from kafka_shim.trace.reconciliation import AWAY
 from kafka_shim.why.causes import clause
-from kafka_shim.why.epochs import WITH_EPOCHS
 from kafka_shim.why.names import Names
-from kafka_shim.why.reconciliation import AWAY
 
 _MEMBER: Final = {
     "added": "joins",
     "left": "leaves",
-    "expired": "is expelled: not heard of for its session timeout",
+    "expired": "is expelled: it sent no heartbeat within its session timeout",
     "removed": "is removed",
     "fenced": "is fenced: another member has its group.instance.id",
     "replaced": "takes over the place of the static member before it",
@@ -27,13 +27,13 @@ _MEMBER: Final = {
 _DELEGATION: Final = {
     "requested": "is requested to compute the target assignment",
     "timed out": "did not compute the target assignment within its rebalance timeout",
-    "member gone": "is gone and computes no more",
-    "overtaken": "need not compute any more: the coordinator has assigned",
+    "member gone": "has left the group and no longer computes",
+    "overtaken": "can stop computing: the coordinator already has an assignment",
 }
 
 
 class Line(NamedTuple):
-    """One line of the story. `kind` is the kind of event it comes from; `seconds` are since the story began."""
+    """One line of the story. `kind` is the kind of its event; `seconds` are since the story began."""
 
     seconds: float
     group: str
@@ -43,20 +43,22 @@ class Line(NamedTuple):
     """Seconds of Unix time, None if the event has none."""
 
     def __str__(self) -> str:
-        return f"{self.seconds:8.3f}  {self.group}  {self.text}"
+        return f"{self.seconds:8.3f}  {readable(self.group)}  {self.text}"
 
 
 class Narrator:
-    """Makes lines of events, one after the other."""
+    """Turns events into lines, one after the other."""
 
     def __init__(self) -> None:
         self.name: Final = Names()
         self._initial: set[str] = set()
-        """Groups in their first round, which waits for group.initial.rebalance.delay.ms whoever has joined."""
+        """Groups in their first round, which waits for group.initial.rebalance.delay.ms whichever members have
+        joined.
+        """
         self._began: float | None = None
 
     def lines(self, event: Mapping[str, Any], mono: float | None = None) -> list[Line]:
-        """The lines of one event; most have none. `mono` is the event's time if it has none itself."""
+        """Return the lines of one event; most events have none. `mono` is the event's time if it has none itself."""
         now = event.get("mono", mono) or 0.0
         if self._began is None:
             self._began = now
@@ -65,14 +67,15 @@ class Narrator:
             return []
         seconds = now - self._began
         wall = event.get("wall")
-        return [Line(seconds, event.get("group") or "", event["event"], text, wall) for text in write(event)]
+        group, kind = event.get("group") or "", event["event"]
+        return [Line(seconds, group, kind, readable(text, LONGEST_LINE), wall) for text in write(event)]
 
     def _member(self, event: Mapping[str, Any]) -> list[str]:
         what = _MEMBER.get(event["change"])
         if what is None:
             return []
         self.name.introduce(event["member_id"], event["instance_id"] or event["client_id"])
-        static = f" (group.instance.id {event['instance_id']})" if event["instance_id"] else ""
+        static = f" (group.instance.id {readable(event['instance_id'])})" if event["instance_id"] else ""
         if event["change"] == "added" and event["client_host"]:
             what += f" from {event['client_host'].lstrip('/')}"
         return [f"{self.name(event['member_id'])}{static} {what}"]
@@ -84,9 +87,9 @@ class Narrator:
             return [f"rebalance begins, cause {event['cause']}: {because}"]
         if event["to"] == "Registering":
             if event["cause"] is None:
-                return ["the owners of rewound partitions are to register"]
+                return ["the owners of rewound partitions must register"]
             because = clause(event["cause"], self.name(event["trigger"]))
-            return [f"everybody is to register, cause {event['cause']}: {because}"]
+            return [f"all members must register, cause {event['cause']}: {because}"]
         if event["to"] == "Stable" and event["rule"] == "registered":
             return [f"generation {event['generation']} is stable"]
         if event["to"] == "Empty":
@@ -98,9 +101,10 @@ class Narrator:
     def _round(self, event: Mapping[str, Any]) -> list[str]:
         members = [self.name(member_id) for member_id in event["members"]]
         took = (event["ended"] - event["started"]) * 1000
+        protocol = readable(str(event["protocol"]))
         lines = [
             f"generation {event['generation']}: {len(members)} member{'s' * (len(members) != 1)} after {took:.0f} ms"
-            f" ({', '.join(members)}), {self.name(event['leader'])} leads, protocol {event['protocol']}"
+            f" ({', '.join(members)}), {self.name(event['leader'])} leads, protocol {protocol}"
         ]
         if event.get("inferred"):
             # A relay's trace has no event for the beginning.
@@ -119,17 +123,20 @@ class Narrator:
 
     def _epoch(self, event: Mapping[str, Any]) -> list[str]:
         because = clause(event["cause"], self.name(event["trigger"]))
-        return [f"epoch {event['generation']} begins, cause {event['cause']}: {because}"]
+        lines = [f"epoch {event['generation']} begins, cause {event['cause']}: {because}"]
+        if event.get("waits_ms"):
+            lines.append(f"its assignment waits {event['waits_ms']} ms for the assignment interval")
+        return lines
 
     def _delegation(self, event: Mapping[str, Any]) -> list[str]:
         what = _DELEGATION.get(event["change"])
         return [] if what is None else [f"{self.name(event['member_id'])} {what}, epoch {event['generation']}"]
 
     def _target(self, event: Mapping[str, Any]) -> list[str]:
-        lines = [f"target assignment of epoch {event['generation']}, by {event['assignor']}; what is new of it:"]
+        lines = [f"target assignment of epoch {event['generation']}, by {readable(event['assignor'])}; changes:"]
         for member_id, owned in event["assignments"].items():
             lines.append(f"    {self.name(member_id):24} {_owned(owned)}")
-        return lines if event["assignments"] else [lines[0].replace("what is new of it:", "nobody has another")]
+        return lines if event["assignments"] else [lines[0].replace("changes:", "no changes")]
 
     def _reconciliation(self, event: Mapping[str, Any]) -> list[str]:
         who = self.name(event["member_id"])
@@ -137,13 +144,13 @@ class Narrator:
             return [f"{who} is away, a static member, and keeps {_owned(event['assigned'])}"]
         line = f"{who} is at epoch {event['generation']} and has {_owned(event['assigned'])}"
         if event["revoking"]:
-            line += f"; it is to give up {_owned(event['revoking'])}"
+            line += f"; it must give up {_owned(event['revoking'])}"
         if event["waits_for"]:
             line += f"; it waits for {', '.join(self.name(holder) for holder in event['waits_for'])}"
         return [line]
 
     def _assignment(self, event: Mapping[str, Any]) -> list[str]:
-        lines = [f"generation {event['generation']} is stable; who owns what:"]
+        lines = [f"generation {event['generation']} is stable; assignments:"]
         for member_id, owned in event["assignments"].items():
             lines.append(f"    {self.name(member_id):24} {_owned(owned)}")
         return lines
@@ -152,7 +159,7 @@ class Narrator:
         if event["change"] == "created":
             return ["the group is created"]
         if event["change"] in ("deleted", "expired"):
-            return [f"the group is gone ({event['change']})"]
+            return [f"the group no longer exists ({event['change']})"]
         if event["change"] == "loaded" and event["members"]:
             return [f"the coordinator has loaded the group: {event['members']} members, {event['state']}"]
         return []
@@ -160,10 +167,11 @@ class Narrator:
     def _commit(self, event: Mapping[str, Any]) -> list[str]:
         if not event["error"]:
             return []
-        return [f"a commit of {self.name(event['member_id']) or 'an administrator'} is refused, error {event['error']}"]
+        who = self.name(event["member_id"]) or "a client without a member id"
+        return [f"a commit of {who} is refused, error {event['error']}"]
 
     def _fault(self, event: Mapping[str, Any]) -> list[str]:
-        name = self.name(event["member"]) or event["client_id"]
+        name = self.name(event["member"]) or readable(event["client_id"])
         error = f" {ErrorCode(event['error']).name} ({event['error']})" if event["error"] else ""
         return [f"injected by a fault: {event['action']}{error}, {event['api']} of {name}"]
 
@@ -177,7 +185,8 @@ class Narrator:
         if error is None:
             return []
         self.name.introduce(event["member"] or "", event["client_id"])
-        return [f"{event['api']} of {self.name(event['member'] or '') or event['client_id']} is answered {error}"]
+        who = self.name(event["member"] or "") or readable(event["client_id"] or "")
+        return [f"{event['api']} of {who} is answered {error}"]
 
 
 _ERRORS: Final = {
@@ -194,11 +203,11 @@ _ERRORS_OF_COMMITS: Final = {
     15: "COORDINATOR_NOT_AVAILABLE (15)",
     16: "NOT_COORDINATOR (16)",
 }
-"""Other requests are tried again, and what comes of them shows; a commit may be lost, and somebody waits for it."""
+"""Other requests are retried, and the result of that shows; a commit may be lost."""
 
 
 def story(entries: Iterable[tuple[int, float, Mapping[str, Any]]]) -> list[str]:
-    """The lines of events, each given with its number and its time in seconds."""
+    """Return the lines of events, each given with its number and its time in seconds."""
     narrator = Narrator()
     return [str(line) for _, now, event in entries for line in narrator.lines(event, now)]
 
@@ -206,12 +215,12 @@ def story(entries: Iterable[tuple[int, float, Mapping[str, Any]]]) -> list[str]:
 def _owned(owned: Mapping[str, list[int]] | int) -> str:
     if isinstance(owned, int):
         return f"{owned} bytes"
-    parts = [f"{topic} {_ranges(partitions)}" for topic, partitions in sorted(owned.items()) if partitions]
+    parts = [f"{readable(topic)} {_ranges(partitions)}" for topic, partitions in sorted(owned.items()) if partitions]
     return ", ".join(parts) or "nothing"
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Partitions as people write them: `0-2, 5`."""
+    """Format partitions as people write them: `0-2, 5`."""
     parts: list[list[int]] = []
     for number in sorted(numbers):
         if parts and parts[-1][-1] == number - 1:

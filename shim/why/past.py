@@ -1,7 +1,6 @@
-"""The past of a group in the form in which it can be played again, and what may be changed in it.
+"""`Past`: a group's past as input for a simulation, and the changes that can be applied to it.
 
-Decides how stays of members follow from a history, and what each change does to them. Playing is `lab/replaying.py`'s.
-Pure: plain data in, plain data out. Times are seconds from the first event on.
+`lab/replaying.py` simulates it. Pure: plain data in, plain data out. Times are seconds since the first event.
 """
 
 from __future__ import annotations
@@ -11,23 +10,25 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final, NamedTuple
 
-from kafka_shim.groups.causes import Cause
-from kafka_shim.why.history import GroupHistory, Life, Member
-from kafka_shim.why.rebalance import Rebalance
-from kafka_shim.why.reconciliation import Reconciliation
+from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.history import GroupHistory, Member, Membership
+from kafka_shim.trace.rebalance import Rebalance
+from kafka_shim.trace.reconciliation import Reconciliation
 
 STAYS: Final = 300
-"""Of a group with more stays, the last ones are played."""
+"""Of a group with more stays, only the last ones are simulated."""
 SESSION_TIMEOUT_S: Final = 45.0
+_SIGN_S: Final = 0.5
+"""A session begins so long after the last sign of life at most."""
 _COOPERATIVE: Final = "cooperative-sticky"
 MISSED_POLL: Final = "missed-poll"
-"""How a member went that said it had not polled in time."""
+"""The `how` of a member that left because it had not polled in time."""
 
 
 class Stay(NamedTuple):
     """A member of `client` from `joined` to `left`, None if it stayed. `how`: left, expired, removed, fenced, or
-    `MISSED_POLL`. `think` is how long it takes to join again when called. `place` is whose next life it is; see
-    `placed`."""
+    `MISSED_POLL`. `think` is its time to join again. Successive stays of one process share a `place`; see `placed`.
+    """
 
     client: str
     joined: float
@@ -40,7 +41,7 @@ class Stay(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What is different in a play. Timeouts are seconds; `think` is by client."""
+    """Changes to a past. Timeouts are seconds; `think` is by client."""
 
     static: bool = False
     cooperative: bool = False
@@ -53,10 +54,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Past:
-    """A group as it was. `topics` are partitions by name, `assignor` is range, roundrobin or cooperative-sticky.
+    """A group's past. `topics` are partitions by name, `assignor` is range, roundrobin or cooperative-sticky.
 
-    One of `consumers` is of KIP-848: there `assignor` counts for nothing, `think` is how long a member takes to give up
-    partitions, and session timeout and heartbeat interval are the coordinator's.
+    If `consumers`, it is of KIP-848: `assignor` is ignored, `think` is a member's time to revoke partitions, and
+    session timeout and heartbeat interval are the coordinator's.
     """
 
     stays: tuple[Stay, ...]
@@ -68,8 +69,9 @@ class Past:
     consumers: bool = False
 
     def changed(self, change: Change) -> Past:
-        """The same past with what would have been otherwise. A member that would not have been lost stays on until the
-        next stay of its client ends."""
+        """Return the past with a change. A member that would not have been removed stays until the next stay of its
+        client ends.
+        """
         stays = self.stays
         if change.poll_interval is not None:
             stays = _joined_up(stays, MISSED_POLL, None)
@@ -90,15 +92,15 @@ class Past:
 
 
 def past_of(history: GroupHistory, rebalances: Sequence[Rebalance]) -> Past:
-    """The past of a group over these rebalances."""
+    """Return the past of a group over these rebalances."""
     begin = rebalances[0].started if rebalances else history.first
     thinks = _thinks(rebalances)
-    members = [each for each in history.members.values() if each.lives]
+    members = [each for each in history.members.values() if each.memberships]
     stays = placed(
-        _stay(each, life, begin, thinks)
+        _stay(each, membership, begin, thinks)
         for each in members
-        for life in each.lives
-        if life.gone is None or life.gone >= begin
+        for membership in each.memberships
+        if membership.ended is None or membership.ended >= begin
     )
     topics: dict[str, int] = {}
     for rebalance in rebalances:
@@ -121,16 +123,17 @@ def past_of(history: GroupHistory, rebalances: Sequence[Rebalance]) -> Past:
 
 
 def assignor_of(protocol: str) -> str:
-    """The assignor by which a group with this one is played."""
+    """Return the assignor to simulate a group with this protocol."""
     return _COOPERATIVE if "cooperative" in protocol else "roundrobin" if protocol == "roundrobin" else "range"
 
 
 def placed(stays: Iterable[Stay]) -> tuple[Stay, ...]:
-    """The stays in the order in which they began, each with its place: that of the last stay of its client that had
-    ended by then, else a new one. Clients may have several members at a time."""
+    """Sort stays by their start and give each a place. A stay reuses the place of its client's latest finished stay, or
+    gets a new one: a client may have several members at a time.
+    """
     free: dict[str, list[tuple[float, str]]] = {}
     places: dict[str, int] = {}
-    found = []
+    results = []
     for stay in sorted(stays, key=lambda each: each.joined):
         ended = [each for each in free.get(stay.client, []) if each[0] <= stay.joined]
         if ended:
@@ -141,22 +144,69 @@ def placed(stays: Iterable[Stay]) -> tuple[Stay, ...]:
             place = stay.client if number == 1 else f"{stay.client} ({number})"
         if stay.left is not None:
             free.setdefault(stay.client, []).append((stay.left, place))
-        found.append(stay._replace(place=place))
-    return tuple(found)
+        results.append(stay._replace(place=place))
+    return tuple(results)
 
 
 def client_of(member: Member) -> str:
-    """What a member's process is known by from one life to the next: instance id, else client id and host."""
-    return member.instance_id or f"{member.client_id}{member.client_host}"
+    """Return the identity of a member's process across its memberships: instance id, or client id, host and place."""
+    place = "" if member.place == 1 else f" ({member.place})"
+    return member.instance_id or f"{member.client_id}{member.client_host}{place}"
 
 
-def _stay(member: Member, life: Life, begin: float, thinks: Mapping[str, float]) -> Stay:
-    # A consumer (KIP-848) is removed because it did not give up its partitions in time, which it does when it polls.
-    how = MISSED_POLL if "poll timeout" in life.reason or life.how == "removed" else life.how
+def tell_apart(history: GroupHistory) -> None:
+    """Give members of one client id and host that were in the group at the same time a place each. A new member takes
+    the place of one before it: on its connection, or that had died, or else that ended last.
+    """
+    places: dict[tuple[str, str], list[Member]] = {}
+    for member in sorted(
+        history.members.values(), key=lambda each: each.memberships[0].joined if each.memberships else 0
+    ):
+        if member.instance_id:
+            continue
+        of_client = places.setdefault((member.client_id, member.client_host), [])
+        joined = member.memberships[0].joined if member.memberships else 0.0
+        free = [number for number, each in enumerate(of_client) if _is_over(history, each, joined)]
+        if free:
+            number = max(free, key=lambda free: (of_client[free].conn == member.conn, of_client[free].ended or 0.0))
+            of_client[number] = member
+        else:
+            number = len(of_client)
+            of_client.append(member)
+        member.place = number + 1
+
+
+def _is_over(history: GroupHistory, member: Member, at: float) -> bool:
+    """True if a member had ended by then, or had fallen silent, so that its session ran out later."""
+    if member.ended is None:
+        return False
+    if member.ended <= at:
+        return True
+    # The first timer of a classic member is that of its rebalance.
+    session = (member.session_timeout_ms or 0) / 1000 or history.sessions.get(member.member_id, SESSION_TIMEOUT_S)
+    was_silent = member.how in ("expired", "removed") and member.ended - session <= at + _SIGN_S
+    return was_silent and not _has_acted(history, member, at)
+
+
+def _has_acted(history: GroupHistory, member: Member, since: float) -> bool:
+    """True if a consumer of a group with epochs gave a sign of life after that time: not all listeners hear of timers,
+    so its session may be unknown.
+    """
+    return any(
+        times.get(member.member_id, 0.0) > since
+        for each in history.rebalances
+        if isinstance(each, Reconciliation)
+        for times in (each.settled, each.revocation_sent)
+    )
+
+
+def _stay(member: Member, membership: Membership, begin: float, thinks: Mapping[str, float]) -> Stay:
+    # A consumer (KIP-848) is removed because it did not revoke its partitions in time, which it does when it polls.
+    how = MISSED_POLL if "poll timeout" in membership.reason or membership.how == "removed" else membership.how
     return Stay(
         client=client_of(member),
-        joined=max(0.0, life.joined - begin),
-        left=None if life.gone is None else max(0.0, life.gone - begin),
+        joined=max(0.0, membership.joined - begin),
+        left=None if membership.ended is None else max(0.0, membership.ended - begin),
         how=how,
         instance_id=member.instance_id,
         think=thinks.get(member.member_id, 0.0),
@@ -164,8 +214,9 @@ def _stay(member: Member, life: Life, begin: float, thinks: Mapping[str, float])
 
 
 def _thinks(rebalances: Iterable[Rebalance]) -> dict[str, float]:
-    """How long members take to join again, by id: the median of their waits, but for the one who brings it about.
-    Of consumers (KIP-848): how long they take to give up partitions once they were told."""
+    """Return members' times to join again, by id: the median of their waits, without rebalances that they started by
+    joining. For consumers (KIP-848): their times to revoke partitions.
+    """
     waits: dict[str, list[float]] = {}
     for rebalance in rebalances:
         if isinstance(rebalance, Reconciliation):
@@ -179,7 +230,7 @@ def _thinks(rebalances: Iterable[Rebalance]) -> dict[str, float]:
 
 
 def _joined_up(stays: Sequence[Stay], how: str, within: float | None) -> tuple[Stay, ...]:
-    """Stays that ended as `how` joined with the next stay in the same place, if that began `within` seconds."""
+    """Join stays that ended as `how` with the next stay in the same place, if that began `within` seconds."""
     last: dict[str, int] = {}
     result: list[Stay] = []
     for stay in stays:
@@ -196,5 +247,5 @@ def _joined_up(stays: Sequence[Stay], how: str, within: float | None) -> tuple[S
         else:
             last[stay.place] = len(result)
             result.append(stay)
-    # Who was lost and did not come back in this past would have stayed.
+    # A member that was removed and did not return would have stayed.
     return tuple(each._replace(left=None, how="") if each.how == how and within is None else each for each in result)

@@ -1,41 +1,66 @@
-"""What to do about the rebalances of a consumer group (KIP-848): which setting, on which side, to which value.
+"""Advice for a group with epochs (KIP-848): remedies for its rebalances.
 
-Decides which remedies its history suggests. Heartbeat interval and session timeout are the coordinator's settings here,
-for all groups or for one (resource GROUP). Remedies are played as those of classic groups are (`advice.judge`), but not
-in share and streams groups: there each is likely, or cannot be seen from here.
+Heartbeat interval and session timeout are the coordinator's settings here, for all groups or for one (resource GROUP).
+Remedies are simulated as those of classic groups are (`advice.judge`), but not in share and streams groups: there each
+is likely, or cannot be seen from here.
 
 Sources: KIP-848, KIP-345 (static members).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from kafka_shim.groups.causes import Cause
-from kafka_shim.why.advice import CANNOT_SEE, Advice, Play, Remedy, absences, by_client, judge, round_ms
-from kafka_shim.why.history import GroupHistory
+from kafka_shim.trace import clients
+from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.clients import Library
+from kafka_shim.trace.history import GroupHistory
+from kafka_shim.trace.rebalance import Rebalance
+from kafka_shim.trace.reconciliation import HANDING_OVER, INTERVAL, NOT_ASSIGNED, Reconciliation
+from kafka_shim.why.advice import advise_outside, flapping
+from kafka_shim.why.diagnoses import Diagnosis
+from kafka_shim.why.findings import LONG_S, Finding, findings_of
+from kafka_shim.why.member_remedies import by_client, stalled
+from kafka_shim.why.memberships import absences_of
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, client_of, past_of
-from kafka_shim.why.rebalance import Rebalance
-from kafka_shim.why.reconciliation import HANDING_OVER, NOT_ASSIGNED, Reconciliation
+from kafka_shim.why.remedies import CANNOT_SEE, PROCESS, PROCESSING, Advice, Play, Remedy, judge, round_ms
 
+SESSION: Final = "consumer.session.timeout.ms"
+HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
 _SLOW_SECONDS: Final = 1.0
+NOTICED_S: Final = 0.2
+"""A shorter wait for the assignment interval is not worth a word."""
+_MANY: Final = 3
 _LONG: Final = 2.0
-"""Heartbeat intervals that a rebalance may take before they are worth a word."""
+"""A rebalance of up to so many heartbeat intervals is normal."""
 
 
 def advise(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names, play: Play | None) -> Advice:
-    """What to do about these rebalances. With a `play`, every remedy that can be replayed shows that it helps."""
-    remedies: list[Remedy] = []
-    for suggest in (_slow_to_revoke, _never_revoked, _sessions, _restarts, _heartbeats):
+    """Return the advice for these rebalances. With `play`, remedies that can be simulated are kept only if they
+    help.
+    """
+    findings = findings_of(history, rebalances)
+    remedies = advise_outside(history, findings, names)
+    for finding in findings:
+        remedies += _OF_FINDINGS.get(finding.code, _nothing)(history, finding, names)
+    for suggest in (_slow_to_revoke, _never_revoked, _heartbeats, _intervals):
         remedies += suggest(history, [each for each in rebalances if isinstance(each, Reconciliation)], names)
     if history.kind != "consumer":
         play = None
+    order = {finding.code: number for number, finding in reversed(list(enumerate(findings)))}
+    remedies.sort(key=lambda remedy: order.get(remedy.code, len(order)))
     return Advice(
+        tuple(findings),
         tuple(judge(remedies, past_of(history, rebalances), play)),
         ("partition.assignment.strategy and session.timeout.ms (a consumer ignores them here)",),
     )
+
+
+def _nothing(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    return []
 
 
 def _slow_to_revoke(history: GroupHistory, rebalances: Sequence[Reconciliation], names: Names) -> list[Remedy]:
@@ -48,15 +73,16 @@ def _slow_to_revoke(history: GroupHistory, rebalances: Sequence[Reconciliation],
         typical = sorted(seconds)[len(seconds) // 2]
         if typical < _SLOW_SECONDS:
             continue
-        batch = history.member(member_id).batch
         remedies.append(
             Remedy(
                 who=names(member_id),
                 side="client",
-                setting="max.poll.records",
-                seen=f"{batch[0]:.0f} (inferred from its commits)" if batch else "not visible on the wire",
-                proposed=str(max(1, int(batch[0] / 10))) if batch else "a tenth",
-                why=f"it gives partitions up only when it polls, {typical:.1f} s after it was told",
+                setting=PROCESSING,
+                key="processing",
+                code=Diagnosis.SLOW_REVOCATION,
+                seen=f"up to {max(seconds):.1f} s",
+                proposed="shorter than a second",
+                why=f"it finishes this work before it gives partitions up, {typical:.1f} s after the request",
                 change=Change(think={client_of(history.member(member_id)): typical / 10}),
             )
         )
@@ -69,72 +95,134 @@ def _never_revoked(history: GroupHistory, rebalances: Sequence[Reconciliation], 
     for triggers in by_client(history, removed).values():
         member = history.member(triggers[-1].trigger)
         interval = member.rebalance_timeout_ms
-        gaps = absences(history, member)
+        gaps = absences_of(history, client_of(member))
         remedies.append(
             Remedy(
                 who=names(member.member_id),
                 side="client",
-                setting="max.poll.interval.ms",
+                setting=clients.POLL_INTERVAL,
+                key=clients.POLL_INTERVAL,
+                code=Cause.REBALANCE_TIMEOUT,
                 seen="not visible on the wire" if interval is None else str(interval),
                 proposed="longer than its longest batch"
                 if interval is None
                 else str(round_ms(interval + 1500 * max(gaps, default=interval / 1000))),
                 why="it had not given up its partitions by then, and was removed",
-                price="who gets them waits as long",
+                price="their next owners wait as long",
                 change=None if interval is None else Change(poll_interval=interval / 1000),
             )
         )
     return remedies
 
 
-def _sessions(history: GroupHistory, rebalances: Sequence[Reconciliation], names: Names) -> list[Remedy]:
-    expired = [each for each in rebalances if each.cause == Cause.SESSION_EXPIRED]
-    remedies = []
-    for triggers in by_client(history, expired).values():
-        member = history.member(triggers[-1].trigger)
-        session = history.sessions.get(member.member_id, 0.0)
-        gaps = [gap for gap in absences(history, member) if gap < 2 * session]
-        if gaps:
-            proposed = round_ms(1000 * session + 1500 * max(gaps))
-            remedies.append(
-                Remedy(
-                    who=history.group,
-                    side="broker",
-                    setting="consumer.session.timeout.ms",
-                    seen=f"{session * 1000:.0f}",
-                    proposed=str(proposed),
-                    why=f"{names(member.member_id)} came back {max(gaps):.1f} s after it was expelled",
-                    price=f"a process that did die is missed {proposed / 1000:.0f} s later",
-                    change=Change(session_timeout=proposed / 1000) if session else None,
-                )
-            )
-            continue
-        still = f" of {session:g} s" if session else ""
-        remedies.append(
+def _missed_polls(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    member = history.member(finding.members[-1])
+    interval = member.rebalance_timeout_ms or 0
+    # librdkafka falls silent instead of leaving.
+    has_expired = any(each.how == "expired" for each in member.memberships)
+    session = history.sessions.get(member.member_id, 0.0) if has_expired else 0.0
+    longest = interval / 1000 + session + finding.seconds
+    if not interval:
+        return [
             Remedy(
-                who=names(member.member_id),
-                side="operator",
-                setting="the process itself",
-                seen="silent, and did not come back",
-                proposed="find out why it died",
-                why=f"its partitions stood still for the session timeout{still}",
-                grade=CANNOT_SEE,
+                who=finding.client,
+                side="client",
+                setting=clients.POLL_INTERVAL,
+                key=clients.POLL_INTERVAL,
+                code=finding.code,
+                seen="not visible on the wire",
+                proposed="longer than its longest work between two polls",
+                why=f"it left, and was back under its id {finding.seconds:.1f} s later, so it was not restarted",
+                price="records that it holds wait as long for another member",
             )
+        ]
+    return [
+        Remedy(
+            who=finding.client,
+            side="client",
+            setting=clients.POLL_INTERVAL,
+            key=clients.POLL_INTERVAL,
+            code=finding.code,
+            seen=str(interval),
+            proposed=str(round_ms(1500 * longest)),
+            why=f"it did not poll for up to {longest:.1f} s, and was out of the group from the interval on",
+            price="a rebalance may wait as long for it",
+            change=Change(poll_interval=interval / 1000),
         )
-    return remedies
+    ]
 
 
-def _restarts(history: GroupHistory, rebalances: Sequence[Reconciliation], names: Names) -> list[Remedy]:
-    left = [each for each in rebalances if each.cause == Cause.MEMBER_LEFT]
-    members = [history.member(triggers[-1].trigger) for triggers in by_client(history, left).values()]
-    back = [gap for member in members if not member.instance_id for gap in absences(history, member)]
+def _paused(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    gaps = [gap for member_id in finding.members for gap in absences_of(history, client_of(history.member(member_id)))]
+    if not gaps:
+        return _dead(history, finding, names)
+    return [_longer_session(history, finding, max(gaps), f"came back {max(gaps):.1f} s after it was expelled")]
+
+
+def _dead(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    member = history.member(finding.members[-1])
+    session = history.sessions.get(member.member_id, 0.0)
+    gaps = absences_of(history, client_of(member))
+    if member.instance_id and gaps and finding.code == Cause.SESSION_EXPIRED:
+        why = f"was away for {max(gaps):.1f} s longer than its session, which a static member may be away"
+        return [_longer_session(history, finding, max(gaps), why)]
+    seen = f"silent, and back {min(gaps):.1f} s later" if gaps else "silent, and did not come back"
+    if finding.code == Diagnosis.GHOST:
+        seen = "silent; a new process of it came before its session was over"
+    still = f" of {session:g} s" if session else ""
+    return [
+        Remedy(
+            who=finding.client,
+            side="operator",
+            setting=PROCESS,
+            key="process",
+            code=finding.code,
+            seen=seen,
+            proposed="find out why it died",
+            why=f"its partitions stood still for the session timeout{still}",
+            grade=CANNOT_SEE,
+        )
+    ]
+
+
+def _longer_session(history: GroupHistory, finding: Finding, gap: float, why: str) -> Remedy:
+    session = max(history.sessions.get(each, 0.0) for each in finding.members)
+    proposed = round_ms(1000 * session + 1500 * gap)
+    return Remedy(
+        who=history.group,
+        side="broker",
+        setting=f"{history.kind}.{clients.SESSION}",
+        key=SESSION.replace("consumer", history.kind),
+        code=finding.code,
+        seen=f"{session * 1000:.0f}" if session else "not visible on the wire",
+        proposed=str(proposed),
+        why=f"{finding.client} {why}",
+        price=f"a process that did die is missed {proposed / 1000:.0f} s later",
+        change=Change(session_timeout=proposed / 1000) if session else None,
+    )
+
+
+def _restarts(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    if finding.is_passing:
+        return [replace(remedy, code=finding.code) for remedy in flapping(finding)]
+    departures = [each for each in finding.rebalances if each.cause == Cause.MEMBER_LEFT]
+    members = [history.member(triggers[-1].trigger) for triggers in by_client(history, departures).values()]
+    back = [gap for member in members if not member.instance_id for gap in absences_of(history, client_of(member))]
     if not back:
         return []
+    if history.kind == "share" or all(member.library is Library.FRANZ_GO for member in members):
+        # A share group has no static members. franz-go leaves without its instance id, is refused, and its successor
+        # waits for its session.
+        remedies = flapping(finding) if finding.code == Diagnosis.FLAPPING else []
+        return [replace(remedy, code=finding.code) for remedy in remedies]
     return [
         Remedy(
             who="all",
             side="client",
-            setting="group.instance.id",
+            setting=clients.INSTANCE,
+            key=clients.INSTANCE,
+            code=finding.code,
+            optional=finding.code != Diagnosis.FLAPPING,
             seen="none",
             proposed="one for each process, the same after a restart",
             why=f"members left and were back within {max(back):.1f} s",
@@ -144,8 +232,28 @@ def _restarts(history: GroupHistory, rebalances: Sequence[Reconciliation], names
     ]
 
 
+def _stalled(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    if not finding.stalled:
+        return []
+    return [replace(remedy, code=finding.code) for remedy in stalled(finding)]
+
+
+_OF_FINDINGS: Final[Mapping[str, Callable[[GroupHistory, Finding, Names], list[Remedy]]]] = {
+    Cause.POLL_TIMEOUT_REASON: _missed_polls,
+    Cause.SESSION_EXPIRED: _dead,
+    Diagnosis.CRASH_LOOP: _dead,
+    Diagnosis.GHOST: _dead,
+    Diagnosis.PAUSED_MEMBER: _paused,
+    Diagnosis.SLOW_REVOCATION: _stalled,
+    Diagnosis.FLAPPING: _restarts,
+    Diagnosis.ROLLING_RESTART: _restarts,
+    Diagnosis.DEPLOY: _restarts,
+    Diagnosis.RESTART: _restarts,
+}
+
+
 def _heartbeats(history: GroupHistory, rebalances: Sequence[Reconciliation], names: Names) -> list[Remedy]:
-    """Where most of a rebalance is waiting for the next heartbeat."""
+    """Suggest a shorter heartbeat interval if most of a rebalance waits for the next heartbeat."""
     interval = history.heartbeat_interval_ms
     waits = sorted(
         sum(phase.seconds for phase in each.phases if phase.name in (NOT_ASSIGNED, HANDING_OVER))
@@ -161,11 +269,38 @@ def _heartbeats(history: GroupHistory, rebalances: Sequence[Reconciliation], nam
         Remedy(
             who=history.group,
             side="broker",
-            setting="consumer.heartbeat.interval.ms",
+            setting=HEARTBEAT,
+            key=HEARTBEAT,
+            code=Diagnosis.SELDOM_HEARTBEATS,
+            optional=True,
             seen=str(interval),
             proposed=str(halved := max(1000, round_ms(interval / 2))),
-            why=f"members hear of a rebalance by a heartbeat alone: {typical:.1f} s of each was waiting for one",
+            why=f"members hear of a rebalance only by a heartbeat: each rebalance waited {typical:.1f} s for one",
             price="twice as many heartbeats; group.consumer.min.heartbeat.interval.ms must allow it",
             change=Change(heartbeat_interval=halved / 1000),
+        )
+    ]
+
+
+def _intervals(history: GroupHistory, rebalances: Sequence[Reconciliation], names: Names) -> list[Remedy]:
+    """Suggest no assignment interval if most rebalances waited for it, or one for long."""
+    waits = sorted(sum(phase.seconds for phase in each.phases if phase.name == INTERVAL) for each in rebalances)
+    if not waits:
+        return []
+    typical, longest = waits[len(waits) // 2], waits[-1]
+    if longest <= LONG_S and (len(waits) < _MANY or typical < NOTICED_S):
+        return []
+    setting = f"{history.kind}.assignment.interval.ms"
+    return [
+        Remedy(
+            who=history.group,
+            side="broker",
+            setting=setting,
+            key=setting,
+            optional=True,
+            seen=f"at least {round_ms(1000 * longest)}",
+            proposed="0",
+            why=f"rebalances waited up to {longest:.1f} s for the interval between two assignments",
+            price="members that come one after the other cause one rebalance each",
         )
     ]

@@ -1,34 +1,44 @@
-"""An explanation in plain text, 100 columns wide at most.
+"""Plain text of `kafka-shim why`, the explanation of a group's rebalances, at most 80 columns wide.
 
-Decides the layout only. Without a terminal there are no bars, and nothing is coloured: what a colour would say
-stands in words.
+Without a terminal there are no bars. There are no colours: words carry all information.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
+from textwrap import wrap
 from typing import Final
 
-from kafka_shim.why.advice import LIKELY, Remedy
+from kafka_shim.apis.readable import LONGEST_LINE, readable
+from kafka_shim.trace.rebalance import Rebalance
+from kafka_shim.trace.reconciliation import Reconciliation
 from kafka_shim.why.causes import clause
 from kafka_shim.why.explanation import Explanation, span
-from kafka_shim.why.rebalance import Rebalance
-from kafka_shim.why.reconciliation import Reconciliation
+from kafka_shim.why.remedies import LIKELY, Remedy
 
-BAR: Final = 44
+COLUMNS: Final = 80
+BAR: Final = 20
 _NAME: Final = 20
+_LABEL: Final = re.compile(r"  [a-z][a-z ]{8} |  \d+  | +")
+"""The begin of a line up to its text: a word and spaces, the number of a remedy, or spaces."""
 
 
 def lines(explanation: Explanation, *, bars: bool = True, brief: bool = False, zone: tzinfo = UTC) -> Iterator[str]:
-    """The lines of an explanation; `brief` is one line for each rebalance. `zone` is that of the times shown."""
+    """Yield the lines of an explanation; with `brief` one line per rebalance. Times are in `zone`."""
+    for line in _lines(explanation, bars, brief, zone):
+        yield from _folded(line)
+
+
+def _lines(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> Iterator[str]:
     history = explanation.history
     members, partitions = len(history.present), len(history.owners)
     word = "generation" if history.epochs is None else "epoch"
     generation = "" if history.generation is None else f", {word} {history.generation}"
     state = f", {history.state}" if history.state else ""
     yield (
-        f"{history.group}  {history.kind}, {history.protocol or 'no protocol yet'},"
+        f"{readable(history.group)}  {history.kind}, {readable(history.protocol or 'no protocol yet')},"
         f" {_count(members, 'member')}, {_count(partitions, 'partition')}{state}{generation}"
     )
     yield explanation.verdict
@@ -40,11 +50,12 @@ def lines(explanation: Explanation, *, bars: bool = True, brief: bool = False, z
     for pattern in explanation.patterns:
         yield (
             f"Pattern, {pattern.count} times, every {span(pattern.period)}: {pattern.cause},"
-            f" {clause(pattern.cause, pattern.who)}   [first {pattern.first_seq}, last {pattern.last_seq}]"
+            f" {clause(pattern.cause, readable(pattern.who))}   [first {pattern.first_seq}, last {pattern.last_seq}]"
         )
     if explanation.patterns:
         yield ""
-    yield from _whole(explanation, explanation.last, bars, zone)
+    if explanation.rebalances:
+        yield from _whole(explanation, explanation.last, bars, zone)
     earlier = explanation.rebalances[:-1]
     if earlier:
         yield ""
@@ -52,15 +63,30 @@ def lines(explanation: Explanation, *, bars: bool = True, brief: bool = False, z
         for each in list(reversed(earlier))[:5]:
             yield "  " + _brief(explanation, each, zone)
         if len(earlier) > 5:
-            yield f"  and {len(earlier) - 5} more: --brief shows all in a line each, --last N the last N in full"
+            yield f"  and {len(earlier) - 5} more: --brief shows one line for each, --last N shows the last N in full"
     yield ""
     yield from _advice(explanation)
 
 
-def whole(explanation: Explanation, *, bars: bool, zone: tzinfo) -> Iterator[str]:
-    """All rebalances of an explanation in full, oldest first, and the advice."""
+def whole(explanation: Explanation, last: int, *, bars: bool, zone: tzinfo) -> Iterator[str]:
+    """Yield the `last` rebalances of an explanation in full, oldest first, and the advice for all of them."""
+    for line in _in_full(explanation, last, bars, zone):
+        yield from _folded(line)
+
+
+def _folded(line: str) -> list[str]:
+    """Return a line as lines of at most 80 columns, the later ones indented as its text. A long name stays whole."""
+    line = readable(line, LONGEST_LINE)
+    if len(line) <= COLUMNS:
+        return [line]
+    label = _LABEL.match(line)
+    indent = " " * (label.end() if label else 0)
+    return wrap(line, COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _in_full(explanation: Explanation, last: int, bars: bool, zone: tzinfo) -> Iterator[str]:
     yield explanation.verdict
-    for each in explanation.rebalances:
+    for each in explanation.rebalances[-last:]:
         yield ""
         yield from _whole(explanation, each, bars, zone)
     yield ""
@@ -68,7 +94,7 @@ def whole(explanation: Explanation, *, bars: bool, zone: tzinfo) -> Iterator[str
 
 
 def clock(wall: float, zone: tzinfo) -> str:
-    """A wall-clock time with milliseconds."""
+    """Format a wall-clock time with milliseconds."""
     return datetime.fromtimestamp(wall, zone).strftime("%H:%M:%S.%f")[:-3]
 
 
@@ -119,15 +145,15 @@ def _whole(explanation: Explanation, each: Rebalance, bars: bool, zone: tzinfo) 
         dropped = ", ".join(explanation.names(member) for member in each.dropped[:5])
         yield f"  dropped   {dropped}"
     if each.moved is not None and each.owned_before:
-        moved = each.moved
+        moves = each.moved
         yield (
-            f"  moved     {moved.moved} of {_count(len(each.owned_after), 'partition')}; {moved.needed} had to"
-            + (f"; {len(moved.between)} between members that stayed" if moved.between else "")
+            f"  moved     {moves.moved} of {_count(len(each.owned_after), 'partition')}; {moves.needed} had to"
+            + (f"; {len(moves.between)} between members that stayed" if moves.between else "")
         )
     elif each.moved is None and each.assigned is not None:
-        yield "  moved     nothing yet: the partitions given up get their owners in the follow-up"
+        yield "  moved     nothing yet: the next rebalance assigns the revoked partitions"
     if isinstance(each, Reconciliation):
-        yield f"  cost      {each.partition_seconds:.1f} partition-seconds stopped; who keeps a partition goes on"
+        yield f"  cost      {each.partition_seconds:.1f} partition-seconds stopped; kept partitions do not stop"
     else:
         yield _cost(each)
     for fault in each.faults:
@@ -135,14 +161,15 @@ def _whole(explanation: Explanation, each: Rebalance, bars: bool, zone: tzinfo) 
 
 
 def _cost(each: Rebalance) -> str:
-    return (
-        f"  cost      {each.member_seconds:.1f} member-seconds, {each.partition_seconds:.1f} partition-seconds stopped"
-        + ("; eager: all stop until the last has joined" if each.eager and len(each.members) > 1 else "")
+    # A server's memory has events of groups, but may lack those of requests.
+    members = "unknown" if each.member_seconds is None else f"{each.member_seconds:.1f}"
+    return f"  cost      {members} member-seconds, {each.partition_seconds:.1f} partition-seconds stopped" + (
+        "; eager: all stop until the last has joined" if each.eager and len(each.members) > 1 else ""
     )
 
 
 def _reconciliation(explanation: Explanation, each: Reconciliation) -> Iterator[str]:
-    """What only a rebalance of a consumer group has: who was slow to give up partitions, and who waited for whom."""
+    """Yield the lines of a group with epochs: its slow member, and the members that waited for others."""
     names, slow = explanation.names, each.slow
     if slow is not None and slow.called is not None:
         yield (
@@ -167,8 +194,10 @@ def _advice(explanation: Explanation) -> Iterator[str]:
         yield "What to do"
         for number, remedy in enumerate(remedies, 1):
             yield from _remedy(number, remedy)
+        if explanation.note:
+            yield explanation.note
     else:
-        yield "What to do: nothing; these rebalances are what joining and leaving cost."
+        yield f"What to do: {explanation.advice_text}"
     notes = explanation.advice.would_not_help
     if notes and remedies:
         yield f"Would not help: {'; '.join(notes)}."
@@ -180,7 +209,7 @@ def _remedy(number: int, remedy: Remedy) -> Iterator[str]:
     if remedy.before is not None and remedy.after is not None:
         yield f"     replayed: {_played(remedy)}"
     elif remedy.grade != LIKELY:
-        yield f"     {remedy.grade} from here"
+        yield "     the requests do not show why"
     else:
         yield "     likely, not replayed"
 

@@ -1,1 +1,1 @@
-"""What the control API does, a module for each thing it does it to; `api.py` gathers them."""
+"""The operations of the control API, a module for each subject; `api.py` collects them."""

@@ -1,7 +1,7 @@
-"""Bodies that create a scripted member over HTTP, and that make it act. One body for each kind of group.
+"""Bodies over HTTP that create a scripted member and that make it act, one for each kind of group.
 
-Decides the bounds of both. Which class plays a kind is in `shim/lab/casting.py`. What only Python can say, an assignor
-that is a function, has no place here: a puppet that computes assignments divides evenly, or fails.
+The classes of the kinds are in `shim/lab/puppet_kinds.py`. A body cannot hold an assignor that is a Python function: a
+puppet that computes assignments divides evenly, or fails.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ class Manner(Body, kw_only=True):
     joins_twice: Annotated[bool, Meta(description="It sends each JoinGroup over two connections.")] = False
     heartbeat_late: Annotated[Seconds, Meta(description="Its heartbeats come so much later than they should.")] = 0.0
     never_revokes: Annotated[bool, Meta(description="It claims to own partitions that it had to revoke.")] = False
-    assigns_nothing: Annotated[bool, Meta(description="As leader it gives nobody anything.")] = False
+    assigns_nothing: Annotated[bool, Meta(description="As leader it assigns no partition.")] = False
 
 
 class ConsumerManner(Body, kw_only=True):
     """How a member that the coordinator assigns misbehaves."""
 
-    never_revokes: Annotated[bool, Meta(description="It claims to own what it had to give up.")] = False
+    never_revokes: Annotated[bool, Meta(description="It claims to own the partitions that it had to revoke.")] = False
     reports_late: Annotated[Seconds, Meta(description="So much later it says that it has given something up.")] = 0.0
     forgets_epoch: Annotated[bool, Meta(description="It sends the epoch before that of the last answer.")] = False
 
 
 class CreatePuppet(Body, kw_only=True, tag_field="kind", tag="classic"):
-    """A member of a classic group. It joins at once, as all do. Times are seconds of the coordinator's clock."""
+    """A member of a classic group. It joins at once, as every puppet does. Times are seconds of the coordinator's
+    clock."""
 
     group: GroupId
     topics: list[TopicName]
@@ -66,7 +67,7 @@ class CreatePuppet(Body, kw_only=True, tag_field="kind", tag="classic"):
 
 
 class CreateConsumerPuppet(Body, kw_only=True, tag_field="kind", tag="consumer"):
-    """A member of a consumer group (KIP-848). It sends heartbeats as often as the coordinator says."""
+    """A member of a consumer group (KIP-848). It sends heartbeats at the coordinator's interval."""
 
     group: GroupId
     topics: list[TopicName]
@@ -103,7 +104,7 @@ class CreateStreamsPuppet(Body, kw_only=True, tag_field="kind", tag="streams"):
 
 
 class PuppetAssignor(Body, kw_only=True):
-    """An assignor of a puppet: its versions, and the metadata that it says. It divides evenly and moves little."""
+    """An assignor of a puppet: its versions, and its metadata. It divides evenly and moves little."""
 
     name: Annotated[str, Meta(min_length=1, max_length=249)] = "evenly"
     fails: Annotated[bool, Meta(description="It hands in an error of its own.")] = False
@@ -154,23 +155,23 @@ AnyPuppet = (
 
 
 class Act(Struct, forbid_unknown_fields=True, kw_only=True, tag_field="do"):
-    """What a puppet does now."""
+    """The next act of a puppet."""
 
 
 class PuppetJoins(Act, tag="join", kw_only=True):
-    """Join anew, after it left or crashed."""
+    """Join again, after it left or crashed."""
 
 
 class PuppetLeaves(Act, tag="leave", kw_only=True):
-    """Leave in good order; one that registers has no message for that, and crashes."""
+    """Leave with a message; a puppet that registers has no message for that, and crashes."""
 
 
 class PuppetCrashes(Act, tag="crash", kw_only=True):
-    """Do nothing more, and close the connection without a word."""
+    """Stop, and close the connection without a message."""
 
 
 class PuppetFallsSilent(Act, tag="silence", kw_only=True):
-    """Do nothing more, but keep the connection."""
+    """Stop, but keep the connection."""
 
 
 class NewCommit(Body, kw_only=True):
@@ -189,13 +190,13 @@ class PuppetCommits(Act, tag="commit", kw_only=True):
 
 
 class PuppetSays(Act, tag="say", kw_only=True):
-    """Have these assignors from now on: for one that computes assignments."""
+    """Have these assignors from now on: for a puppet that computes assignments."""
 
     assignors: Assignors
 
 
 class PuppetRewinds(Act, tag="rewind", kw_only=True):
-    """Let the group go on from these offsets: for one that registers."""
+    """Let the group go on from these offsets: for a puppet that registers."""
 
     offsets: list[NewCommit]
 
@@ -204,12 +205,12 @@ AnyAct = PuppetJoins | PuppetLeaves | PuppetCrashes | PuppetFallsSilent | Puppet
 
 
 def kind_of(body: AnyPuppet) -> str:
-    """The name of its kind."""
+    """Return the name of the puppet's kind."""
     return str(body.__struct_config__.tag)
 
 
 def script_of(body: AnyPuppet) -> dict[str, Any]:
-    """The fields of the puppet's script that were said, or have a default here."""
+    """Return the fields of the puppet's script that are set, or have a default here."""
     script: dict[str, Any] = {name: value for name, value in structs.asdict(body).items() if value is not UNSET}
     if "manner" in script:
         script["manner"] = structs.asdict(script["manner"])
@@ -219,7 +220,7 @@ def script_of(body: AnyPuppet) -> dict[str, Any]:
 
 
 def assignor_of(assignor: PuppetAssignor) -> dict[str, Any]:
-    """The fields of the puppet's assignor."""
+    """Return the fields of the puppet's assignor."""
     fields = structs.asdict(assignor) | {"metadata": b64decode(assignor.metadata)}
     if fields.pop("fails"):
         fields["assign"] = _fail
@@ -231,7 +232,7 @@ def _fail(*arguments: Any) -> Any:
 
 
 def act(puppet: Puppet, body: AnyAct) -> None:
-    """Let a puppet do something. Raises Problem, where its kind cannot."""
+    """Let a puppet act. Raises Problem if its kind cannot."""
     match body:
         case PuppetJoins():
             puppet.join()

@@ -1,6 +1,6 @@
-"""A group divided by every assignor side by side, over HTTP.
+"""HTTP operation that divides the partitions of a group by every assignor, side by side.
 
-Decides how large a group may be asked about. How it is divided is `shim/learn/assignments.py`'s and the assignors'.
+The size of the group is bounded. `shim/learn/assignments.py` and the assignors divide it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Members = Annotated[
 
 
 class DivideGroup(Body, kw_only=True):
-    """A group that subscribes to topics, and whose members change."""
+    """A group that subscribes to topics, before and after a change of its members."""
 
     topics: Annotated[
         dict[TopicName, Annotated[int, Meta(ge=1, le=MOST_PARTITIONS)]],
@@ -36,7 +36,7 @@ class DivideGroup(Body, kw_only=True):
 
 
 class Division(Answer, kw_only=True):
-    """What an assignor makes of the change."""
+    """An assignor's division before and after the change."""
 
     assignor: str
     style: Literal["eager", "cooperative", "KIP-848"]
@@ -46,11 +46,11 @@ class Division(Answer, kw_only=True):
     most: int
     moved: Annotated[int, Meta(description="Partitions that changed hands.")]
     needed: Annotated[int, Meta(description="The fewest that must change hands in any balanced division.")]
-    stopped: Annotated[int, Meta(description="Partitions that nobody consumes for a while.")]
+    stopped: Annotated[int, Meta(description="Partitions that no member consumes for a while.")]
 
 
 class Divisions(Answer, kw_only=True):
-    """By every assignor."""
+    """The division of every assignor."""
 
     divisions: list[Division]
 
@@ -59,19 +59,19 @@ async def _divide(workbench: Workbench, body: DivideGroup) -> Divisions:
     for members in (body.before, body.after):
         if len(set(members)) < len(members):
             raise Problem(400, "INVALID_REQUEST", "Every member has a name of its own.")
-    # Imported here because a server that nobody asks does without.
+    # Imported here because most servers never need it.
     from kafka_shim.learn.assignments import side_by_side
 
-    # Ten divisions of a large group take longer than clients of the coordinator should wait.
-    found = await trio.to_thread.run_sync(side_by_side, body.topics, body.before, body.after)
-    return Divisions(divisions=msgspec.convert(found, list[Division], from_attributes=True))
+    # In a thread: ten divisions of a large group take longer than clients of the coordinator should wait.
+    divisions = await trio.to_thread.run_sync(side_by_side, body.topics, body.before, body.after)
+    return Divisions(divisions=msgspec.convert(divisions, list[Division], from_attributes=True))
 
 
 OPERATIONS: Final = (
     Operation(
         method="POST",
         path="/v1/assignments",
-        summary="Divide a group by every assignor, and count what a change of its members costs.",
+        summary="Divide a group by every assignor, and count the cost of a change of its members.",
         do=_divide,
         answers=(Divisions,),
         body=DivideGroup,

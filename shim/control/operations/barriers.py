@@ -1,4 +1,4 @@
-"""Barriers over HTTP: put in force, awaited, let go, removed."""
+"""Barriers over HTTP: create, await, release, remove."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ else:
 
 
 class CreateBarrier(Match, kw_only=True):
-    """Where to hold what."""
+    """The requests to hold, and the point at which to hold them."""
 
     point: Annotated[Point, Meta(description="`request` or `answer`, a named point, or an API for its requests.")]
 
@@ -38,7 +38,7 @@ class HeldRequest(Answer, kw_only=True):
 class BarrierShown(Matched, kw_only=True):
     """A barrier in force."""
 
-    barrier: Annotated[int, Meta(description="What it is called by.")]
+    barrier: Annotated[int, Meta(description="Its number.")]
     point: Literal["request", "answer"]
     reached: Annotated[int, Meta(description="How many it has held so far.")]
     held: list[HeldRequest]
@@ -51,20 +51,20 @@ class Barriers(Answer, kw_only=True):
 
 
 class AwaitBarrier(Body, kw_only=True):
-    """How many it is to hold."""
+    """The number of requests to wait for."""
 
     requests: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 1
     timeout: Timeout = TIMEOUT
 
 
 class ReleaseBarrier(Body, kw_only=True):
-    """How many to let go; all by default."""
+    """The number of requests to release; all by default."""
 
     requests: Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType = UNSET
 
 
 class BarrierReleased(Answer, kw_only=True):
-    """How many were let go."""
+    """The number of released requests."""
 
     released: int
 
@@ -82,29 +82,29 @@ def _add(workbench: LabWorkbench, body: CreateBarrier) -> dict[str, Any]:
     return workbench.barriers.at(point, match).to_json()
 
 
-async def _reached(workbench: LabWorkbench, barrier: int, body: AwaitBarrier) -> dict[str, Any]:
-    found = _found(workbench, barrier)
-    if not await found.reached_by(body.requests, body.timeout):
+async def _reached(workbench: LabWorkbench, number: int, body: AwaitBarrier) -> dict[str, Any]:
+    barrier = _find(workbench, number)
+    if not await barrier.reached_by(body.requests, body.timeout):
         story = "\n  ".join(workbench.story()[-40:])
         raise NotReached(
-            f"Waited {body.timeout:g} s for the {found} to hold {body.requests}; it holds {len(found.held)}.\n"
+            f"Waited {body.timeout:g} s for the {barrier} to hold {body.requests}; it holds {len(barrier.held)}.\n"
             f"The story so far:\n  {story}"
         )
-    return found.to_json()
+    return barrier.to_json()
 
 
-def _release(workbench: LabWorkbench, barrier: int, body: ReleaseBarrier) -> BarrierReleased:
+def _release(workbench: LabWorkbench, number: int, body: ReleaseBarrier) -> BarrierReleased:
     requests = None if body.requests is UNSET else body.requests
-    return BarrierReleased(released=_found(workbench, barrier).release(requests))
+    return BarrierReleased(released=_find(workbench, number).release(requests))
 
 
-def _remove(workbench: LabWorkbench, barrier: int) -> dict[str, Any]:
-    found = _found(workbench, barrier)
-    found.remove()
-    return found.to_json()
+def _remove(workbench: LabWorkbench, number: int) -> dict[str, Any]:
+    barrier = _find(workbench, number)
+    barrier.remove()
+    return barrier.to_json()
 
 
-def _found(workbench: LabWorkbench, number: int) -> Barrier:
+def _find(workbench: LabWorkbench, number: int) -> Barrier:
     barrier = workbench.barriers.barriers.get(number)
     if barrier is None:
         raise Problem(404, "NOT_FOUND", "There is no such barrier.")
@@ -149,7 +149,7 @@ OPERATIONS: Final = (
     Operation(
         method="POST",
         path=_BARRIER + "/release",
-        summary="Let go what a barrier holds.",
+        summary="Release requests that a barrier holds.",
         do=_release,
         body=ReleaseBarrier,
         answers=(BarrierReleased,),

@@ -1,4 +1,4 @@
-"""Brokers and their store over HTTP: stopped, killed, restarted, slow to load, unable to write."""
+"""Brokers and their store over HTTP: stop, kill and restart them, slow their loads, fail their writes."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ class Brokers(Answer, kw_only=True):
 
 
 class SetBroker(Body, kw_only=True):
-    """What becomes of it."""
+    """The change of a broker."""
 
     do: Literal["stop", "kill", "restart"]
 
 
 class SetLoading(Body, kw_only=True):
-    """How much longer than it must every load of partitions takes from now on."""
+    """Seconds that every load of partitions takes in addition from now on."""
 
     seconds: Annotated[float, Meta(ge=0, le=3600)]
 
 
 class LoadingSet(Answer, kw_only=True):
-    """The same."""
+    """Seconds that every load of partitions takes in addition."""
 
     seconds: float
 
 
 class FailStore(Body, kw_only=True):
-    """How many writes fail."""
+    """The number of writes that fail."""
 
     times: Annotated[
         Annotated[int, Meta(ge=1, le=2**31 - 1)] | None,
@@ -60,7 +60,7 @@ class FailStore(Body, kw_only=True):
 
 
 class StoreFails(Answer, kw_only=True):
-    """How many writes fail from now on; null for all."""
+    """The number of writes that fail from now on; null for all."""
 
     times: int | None
 

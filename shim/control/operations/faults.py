@@ -1,6 +1,6 @@
-"""Faults over HTTP: put in force, listed, awaited, cleared.
+"""Faults over HTTP: create, list, await, clear.
 
-Decides which fields each action takes; what they do is in `shim/lab/faults.py`.
+The fields of each action; their effects are in `shim/lab/faults.py`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,21 @@ from kafka_shim.lab.group_waits import NotReached
 
 
 class Plan(Match, tag_field="action", kw_only=True):
-    """How often it happens."""
+    """The number and timing of a fault's occurrences."""
 
     times: Annotated[
         Annotated[int, Meta(ge=1, le=2**31 - 1)] | None, Meta(description="How often; null for always.")
     ] = 1
     nth: Annotated[int, Meta(ge=1, le=2**31 - 1, description="Only the n-th time.")] | UnsetType = UNSET
     probability: Annotated[float, Meta(ge=0, le=1, description="By chance.")] | UnsetType = UNSET
-    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="What chance is drawn from.")] = 0
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="Seed of the chance.")] = 0
+    for_s: (
+        Annotated[
+            float,
+            Meta(ge=0, le=86_400, description="Seconds of the coordinator's time after the first time; then no more."),
+        ]
+        | UnsetType
+    ) = UNSET
     optional: Annotated[bool, Meta(description="Whether it need not happen.")] = False
 
 
@@ -33,7 +40,7 @@ _Applied = Annotated[bool, Meta(description="Do it to the answer, when the reque
 
 
 class ErrorFault(Plan, tag="error", kw_only=True):
-    """Answer an error. With `code` too, that is what is answered, and `error` says which answers are meant."""
+    """Answer an error. With `code` too, that is the answer, and `error` selects the answers to replace."""
 
     error: Annotated[Failure, Meta(description="The error to answer.", examples=["NOT_COORDINATOR", 16])]
     code: Failure | UnsetType = UNSET
@@ -41,18 +48,18 @@ class ErrorFault(Plan, tag="error", kw_only=True):
 
 
 class DelayFault(Plan, tag="delay", kw_only=True):
-    """Let it wait."""
+    """Delay the request."""
 
     seconds: Annotated[float, Meta(gt=0, le=86_400)]
     applied: _Applied = False
 
 
 class DropFault(Plan, tag="drop", kw_only=True):
-    """Do nothing, answer nothing."""
+    """Neither serve nor answer the request."""
 
 
 class SwallowFault(Plan, tag="swallow", kw_only=True):
-    """Do it, answer nothing."""
+    """Serve the request, but do not answer it."""
 
 
 class CloseFault(Plan, tag="close", kw_only=True):
@@ -62,11 +69,11 @@ class CloseFault(Plan, tag="close", kw_only=True):
 
 
 class DuplicateFault(Plan, tag="duplicate", kw_only=True):
-    """Do it twice, answer once."""
+    """Serve the request twice, answer once."""
 
 
 class HalfOpenFault(Plan, tag="half-open", kw_only=True):
-    """Serve and answer nothing of the connection any more, but keep it."""
+    """Serve and answer no further request of the connection, but keep it open."""
 
     applied: _Applied = False
 
@@ -81,9 +88,9 @@ AnyFault = ErrorFault | DelayFault | DropFault | SwallowFault | CloseFault | Dup
 
 
 class FaultShown(Matched, kw_only=True):
-    """A fault in force, and how often it has happened."""
+    """A fault in force, and the count of its occurrences."""
 
-    fault: Annotated[int, Meta(description="What it is called by.")]
+    fault: Annotated[int, Meta(description="Its number.")]
     action: str
     code: int | UnsetType = UNSET
     seconds: float
@@ -94,6 +101,7 @@ class FaultShown(Matched, kw_only=True):
     nth: int | None
     probability: float | None
     seed: int
+    for_s: float | UnsetType = UNSET
     optional: bool
     matched: Annotated[int, Meta(description="How many requests it fitted.")]
     fired: Annotated[int, Meta(description="How often it has happened.")]
@@ -106,14 +114,14 @@ class Faults(Answer, kw_only=True):
 
 
 class FaultsCleared(Answer, kw_only=True):
-    """Faults that were in force; `unfired` are those that were to happen, and have not."""
+    """Faults that were in force; `unfired` are those that have not happened though they were to."""
 
     faults: list[FaultShown]
     unfired: list[int]
 
 
 class AwaitFault(Body, kw_only=True):
-    """How often it is to have happened."""
+    """The number of occurrences to wait for."""
 
     times: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 1
     timeout: Timeout = TIMEOUT
@@ -127,34 +135,34 @@ def _add(workbench: LabWorkbench, body: AnyFault) -> dict[str, Any]:
     return workbench.faults.declare(set_fields(body)).to_json()
 
 
-def _show(workbench: LabWorkbench, fault: int) -> dict[str, Any]:
-    return _found(workbench, fault).to_json()
+def _show(workbench: LabWorkbench, number: int) -> dict[str, Any]:
+    return _find(workbench, number).to_json()
 
 
-async def _fired(workbench: LabWorkbench, fault: int, body: AwaitFault) -> dict[str, Any]:
-    found = _found(workbench, fault)
-    if not await workbench.interception.until(lambda: found.fired >= body.times, body.timeout):
+async def _fired(workbench: LabWorkbench, number: int, body: AwaitFault) -> dict[str, Any]:
+    fault = _find(workbench, number)
+    if not await workbench.interception.until(lambda: fault.fired >= body.times, body.timeout):
         raise NotReached(
-            f"Waited {body.timeout:g} s for {found} to happen {body.times} times; it was {found.fired},"
-            f" of {found.matched} requests that it fitted."
+            f"Waited {body.timeout:g} s for {fault} to happen {body.times} times; it was {fault.fired},"
+            f" of {fault.matched} requests that it fitted."
         )
-    return found.to_json()
+    return fault.to_json()
 
 
-def _clear(workbench: LabWorkbench, fault: int) -> dict[str, Any]:
-    found = _found(workbench, fault)
-    found.clear()
-    return found.to_json()
+def _clear(workbench: LabWorkbench, number: int) -> dict[str, Any]:
+    fault = _find(workbench, number)
+    fault.clear()
+    return fault.to_json()
 
 
 def _clear_all(workbench: LabWorkbench) -> dict[str, Any]:
-    found = list(workbench.faults)
+    faults = list(workbench.faults)
     workbench.faults.clear()
-    unfired = [fault.number for fault in found if not fault.fired and not fault.optional]
-    return {"faults": [fault.to_json() for fault in found], "unfired": unfired}
+    unfired = [fault.number for fault in faults if not fault.fired and not fault.optional]
+    return {"faults": [fault.to_json() for fault in faults], "unfired": unfired}
 
 
-def _found(workbench: LabWorkbench, number: int) -> Fault:
+def _find(workbench: LabWorkbench, number: int) -> Fault:
     fault = workbench.faults.get(number)
     if fault is None:
         raise Problem(404, "NOT_FOUND", "There is no such fault.")

@@ -1,6 +1,6 @@
 """The bytes of a request and its answer over HTTP, field by field, with the row of the table that answered it.
 
-Decides nothing: `shim/server/frames.py` keeps the frames, while somebody reads `/v1/events?frames=true`.
+`shim/server/frames.py` keeps the frames while a client reads `/v1/events?frames=true`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafka_shim.control.workbench import Workbench
 
 
 class Query(Body, kw_only=True):
-    """Which request, by the numbers that its `exchange` event has."""
+    """A request, by the numbers in its `exchange` event."""
 
     connection: Annotated[int, Meta(ge=0, le=LARGEST, description="`conn` of the event.")]
     correlation_id: Annotated[int, Meta(ge=-LARGEST - 1, le=LARGEST)]
@@ -44,7 +44,7 @@ class FrameShown(Answer, kw_only=True):
 
 
 class RowCell(Answer, kw_only=True):
-    """What is done in one state or situation; `here` if the request found it."""
+    """The rule for one state or situation; `here` if the request met it."""
 
     column: str
     does: str
@@ -52,7 +52,7 @@ class RowCell(Answer, kw_only=True):
 
 
 class TableRow(Answer, kw_only=True):
-    """The row of the table of rules that the request met. `does` and `error` are those of the rule in its state."""
+    """The row of the table of rules for the request. `does` and `error` are those of the rule in its state."""
 
     table: str
     name: str
@@ -75,16 +75,16 @@ class ExchangeFrames(Answer, kw_only=True):
     answer: Annotated[FrameShown | None, Meta(description="null while there is none.")]
     row: Annotated[TableRow | None, Meta(description="null where no table of states decides.")]
     concerns: Annotated[
-        list[str], Meta(description="What a client must be allowed to do.", examples=[["READ of group billing"]])
+        list[str], Meta(description="The permissions that the request needs.", examples=[["READ of group billing"]])
     ]
 
 
 def _find(workbench: Workbench, query: Query) -> ExchangeFrames:
     arrived = None if query.arrived is UNSET else query.arrived
-    found = workbench.frames.find(query.connection, query.correlation_id, arrived)
-    if found is None:
-        raise Problem(404, "NOT_FOUND", "Its bytes are not kept: it came before anybody watched, or long ago.")
-    return msgspec.convert(found.shown(), ExchangeFrames)
+    exchange = workbench.frames.find(query.connection, query.correlation_id, arrived)
+    if exchange is None:
+        raise Problem(404, "NOT_FOUND", "Its bytes are not kept: it came before the first reader, or long ago.")
+    return msgspec.convert(exchange.as_dict(), ExchangeFrames)
 
 
 OPERATIONS: Final = (

@@ -1,16 +1,17 @@
-"""Groups over HTTP: listed, described, made ahead, deleted, rewound, and their story.
+"""Groups over HTTP: list, describe, create, delete, rewind, and tell their story.
 
-Decides what each of these takes and answers. How a group is shown is in `shim/control/groups.py`.
+A group as JSON is made in `shim/control/groups.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.groups import described, each_group, summary
@@ -27,16 +28,19 @@ from kafka_shim.control.operation import (
     TopicName,
 )
 from kafka_shim.control.problems import Problem
+from kafka_shim.control.streamed import Streamed
 from kafka_shim.control.workbench import Workbench
-from kafka_shim.groups.causes import Cause
+from kafka_shim.server.history import Entry
 from kafka_shim.server.refusals import Refused
+from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.history import GroupHistory
 from kafka_shim.why.explanation import as_json, explain
 
 if TYPE_CHECKING:
     from kafka_shim.control.lab_workbench import LabWorkbench
 
 EXPLAINED: Final = 100
-"""Rebalances of a group that are explained."""
+"""Rebalances of a group to explain at most."""
 _PIECE: Final = 400
 
 GroupState = Literal[
@@ -50,7 +54,7 @@ GroupState = Literal[
     "Stable",
     "Dead",
 ]
-"""Those of every kind of group."""
+"""The states of all kinds of groups."""
 GroupType = Literal["classic", "consumer", "share", "streams", "registered"]
 
 
@@ -60,7 +64,7 @@ class GroupSummary(Answer, kw_only=True):
     group: str
     type: GroupType
     state: GroupState
-    protocol_type: Annotated[str, Meta(description="`consumer` for consumers; empty while nobody has joined.")]
+    protocol_type: Annotated[str, Meta(description="`consumer` for consumers; empty before the first member.")]
     protocol: Annotated[str | None, Meta(description="The assignor that the members use.", examples=["range"])]
     generation: int
     members: int
@@ -74,15 +78,15 @@ class Groups(Answer, kw_only=True):
 
 
 class Rebalance(Answer, kw_only=True):
-    """The rebalance that goes on, or the last one."""
+    """The present rebalance, or the last one."""
 
     cause: Cause
-    trigger: Annotated[str, Meta(description="Member id of whoever was the cause; empty if it was no member.")]
-    dropped: Annotated[list[str], Meta(description="Member ids of those who did not join again in time.")]
+    trigger: Annotated[str, Meta(description="Member id of the cause; empty if the cause was no member.")]
+    dropped: Annotated[list[str], Meta(description="Members that did not join again in time.")]
 
 
 class Subscription(Answer, kw_only=True):
-    """What a consumer wants, decoded."""
+    """A consumer's subscription, decoded."""
 
     topics: list[str]
     owned_partitions: Owned
@@ -118,8 +122,19 @@ class CommittedOffset(Answer, kw_only=True):
     lag: Annotated[int | None, Meta(description="Records behind it; null if the broker has no such partition.")]
 
 
+class TopologyNode(Answer, kw_only=True):
+    """A node of the topology of a streams application."""
+
+    subtopology: Annotated[str, Meta(description="Empty for a node of a global store.")]
+    name: str
+    type: Literal["source", "processor", "sink"]
+    topics: Annotated[list[str], Meta(description="Topics that it reads or writes.")]
+    stores: list[str]
+    successors: Annotated[list[str], Meta(description="Names of the next nodes.")]
+
+
 class GroupDescribed(Answer, kw_only=True):
-    """Everything about one group, as far as it is durable."""
+    """All durable facts about one group."""
 
     group: str
     type: GroupType
@@ -136,10 +151,13 @@ class GroupDescribed(Answer, kw_only=True):
     offsets: list[CommittedOffset]
     ephemeral: bool
     heartbeat_bound_ms: int | None
+    topology: Annotated[
+        list[TopologyNode], Meta(description="Nodes of a streams group whose application has described its topology.")
+    ]
 
 
 class CreateGroup(Body, kw_only=True):
-    """A group made ahead."""
+    """A group to create before its first member."""
 
     group: GroupId
     ephemeral: Annotated[bool, Meta(description="Delete it, offsets and all, when its last member is gone.")] = False
@@ -153,7 +171,7 @@ class CreateGroup(Body, kw_only=True):
 
 
 class GroupCreated(Answer, kw_only=True):
-    """What was made."""
+    """The new group."""
 
     group: str
     ephemeral: bool
@@ -161,13 +179,13 @@ class GroupCreated(Answer, kw_only=True):
 
 
 class GroupNamed(Answer, kw_only=True):
-    """The group that it was done to."""
+    """The group of the operation."""
 
     group: str
 
 
 class NewOffset(Body, kw_only=True):
-    """Where to begin anew in a partition."""
+    """The new offset of a partition."""
 
     topic: TopicName
     partition: PartitionNumber
@@ -175,59 +193,63 @@ class NewOffset(Body, kw_only=True):
 
 
 class RewindGroup(Body, kw_only=True):
-    """Where to begin anew."""
+    """The new offsets of a group."""
 
     offsets: list[NewOffset]
     timeout: (
-        Annotated[Timeout, Meta(description="Wait so many real seconds at most until all have begun anew.")] | UnsetType
+        Annotated[Timeout, Meta(description="Real seconds to wait at most until every member has started again.")]
+        | UnsetType
     ) = UNSET
 
 
 class GroupRewound(Answer, kw_only=True):
-    """A rewind. The offsets count; `over` says whether every member has begun anew."""
+    """A rewind. The offsets are in force; `over` is true once every member has started again."""
 
     group: str
-    removed: Annotated[int, Meta(description="How many members have to begin anew.")]
+    removed: Annotated[int, Meta(description="Number of members that have to start again.")]
     over: bool
 
 
 class GroupStory(Answer, kw_only=True):
-    """What happened to a group, in lines a person reads."""
+    """The story of a group, in lines for a person."""
 
     story: list[str]
 
 
 class GroupWhy(Answer, kw_only=True):
-    """Why a group rebalanced, as docs/why.md says; remedies are not replayed here."""
+    """The reasons of a group's rebalances, as in docs/why.md; remedies are not replayed here."""
 
     group: str
-    verdict: Annotated[str, Meta(description="What it amounts to, in a sentence.")]
+    verdict: Annotated[str, Meta(description="The result in one sentence.")]
     storm: bool
     rebalances: Annotated[list[dict[str, Any]], Meta(description="The last ones, the oldest first.")]
     patterns: list[dict[str, Any]]
-    remedies: Annotated[list[dict[str, Any]], Meta(description="What to do.")]
+    remedies: Annotated[list[dict[str, Any]], Meta(description="Changes that would help.")]
     would_not_help: Annotated[list[str], Meta(description="Settings that would change nothing, and why.")]
+    findings: Annotated[list[dict[str, Any]], Meta(description="Who did what, the costliest first.")]
+    calm: Annotated[bool, Meta(description="Whether there is nothing to do.")]
+    advice: Annotated[str, Meta(description="The sentence in place of remedies, if there are none.")]
 
 
 class MoveGroup(Body, kw_only=True):
-    """Who is to coordinate it."""
+    """The new coordinator of a group."""
 
     broker: BrokerId
 
 
 class GroupMoved(Answer, kw_only=True):
-    """Who coordinates it now."""
+    """The present coordinator of a group."""
 
     group: str
     coordinator: int
 
 
 def _groups(workbench: Workbench) -> Response:
-    return StreamingResponse(_list(workbench), media_type="application/json")
+    return Streamed(_list(workbench), media_type="application/json")
 
 
-async def _list(workbench: Workbench) -> AsyncIterator[bytes]:
-    """The list of groups as it is found, piece by piece."""
+async def _list(workbench: Workbench) -> AsyncGenerator[bytes, None]:
+    """Yield the list of groups piece by piece."""
     piece = [b'{"groups":[']
     separator = b""
     async for node, group in each_group(workbench.cluster):
@@ -240,10 +262,10 @@ async def _list(workbench: Workbench) -> AsyncIterator[bytes]:
 
 
 async def _describe(workbench: Workbench, group: str) -> dict[str, Any]:
-    found = await described(workbench.cluster, group)
-    if found is None:
+    description = await described(workbench.cluster, group)
+    if description is None:
         raise Problem(404, "GROUP_ID_NOT_FOUND", "There is no such group.")
-    return found
+    return description
 
 
 def _create(workbench: Workbench, body: CreateGroup) -> GroupCreated:
@@ -276,15 +298,29 @@ def _story(workbench: Workbench, group: str) -> GroupStory:
     return GroupStory(story=workbench.story(group))
 
 
-def _why(workbench: Workbench, group: str) -> GroupWhy:
+async def _why(workbench: Workbench, group: str) -> Response:
     if not workbench.has_group(group):
         raise Problem(404, "GROUP_ID_NOT_FOUND", "There is no such group.")
-    history = workbench.history_of(group)
-    found = explain(history, list(history.rebalances)[-EXPLAINED:])
-    if found is None:
-        nothing: dict[str, Any] = {name: [] for name in ("rebalances", "patterns", "remedies", "would_not_help")}
-        return GroupWhy(group=group, verdict="It did not rebalance.", storm=False, **nothing)
-    document = as_json(found)
+    return Response(await workbench.computed(_encoded, group), media_type="application/json")
+
+
+def _encoded(group: str, entries: Iterable[Entry]) -> bytes:
+    """Return the answer as JSON, made in the thread that computes it too: it is long."""
+    return msgspec.json.encode(_reasons(group, entries))
+
+
+def _reasons(group: str, entries: Iterable[Entry]) -> GroupWhy:
+    history = GroupHistory(group)
+    for entry in entries:
+        history.add(entry.event)
+    explanation = explain(history, list(history.rebalances)[-EXPLAINED:])
+    if explanation is None:
+        names = ("rebalances", "patterns", "remedies", "would_not_help", "findings")
+        nothing: dict[str, Any] = {name: [] for name in names}
+        return GroupWhy(
+            group=group, verdict="It did not rebalance.", storm=False, calm=True, advice="nothing.", **nothing
+        )
+    document = as_json(explanation)
     return GroupWhy(**{name: document[name] for name in GroupWhy.__struct_fields__})
 
 
@@ -301,7 +337,7 @@ OPERATIONS: Final = (
     Operation(
         method="POST",
         path="/v1/groups",
-        summary="Make an Empty group ahead. It stays until somebody has been in it, or it is deleted.",
+        summary="Create an Empty group. It stays until a member has been in it, or it is deleted.",
         do=_create,
         body=CreateGroup,
         answers=(GroupCreated,),
@@ -311,7 +347,7 @@ OPERATIONS: Final = (
     Operation(
         method="GET",
         path=_GROUP,
-        summary="A group: its members, the assignor they use, who owns what, and what is committed.",
+        summary="A group: its members, their assignor, assignments and committed offsets.",
         do=_describe,
         answers=(GroupDescribed,),
         problems=(404,),
@@ -327,7 +363,7 @@ OPERATIONS: Final = (
     Operation(
         method="POST",
         path=_GROUP + "/rewind",
-        summary="Let a group, alive or not, begin anew from other offsets.",
+        summary="Let a group, with or without members, start again from other offsets.",
         do=_rewind,
         body=RewindGroup,
         answers=(GroupRewound,),
@@ -337,7 +373,7 @@ OPERATIONS: Final = (
     Operation(
         method="GET",
         path=_GROUP + "/story",
-        summary="What happened to a group, in lines a person reads.",
+        summary="The story of a group, in lines for a person.",
         do=_story,
         answers=(GroupStory,),
         problems=(404,),
@@ -345,7 +381,7 @@ OPERATIONS: Final = (
     Operation(
         method="GET",
         path=_GROUP + "/why",
-        summary="Why a group rebalanced, who was slow, and what to do.",
+        summary="The reasons of a group's rebalances, the slow members, and changes that would help.",
         do=_why,
         answers=(GroupWhy,),
         problems=(404,),

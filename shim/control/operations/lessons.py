@@ -1,7 +1,7 @@
-"""The lessons over HTTP: which there are, and each as it is played.
+"""HTTP operations of the lessons: list them, and return the recording of one.
 
-Decides that a lesson is played once, in a thread of its own, and then remembered: a scene is the same each time.
-What a lesson is and does is `shim/learn/`'s.
+The first request for a lesson runs it in its own thread; later requests get the same recording. The lessons are in
+`shim/learn/`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Lessons(Answer, kw_only=True):
 
 
 class LessonOption(Answer, kw_only=True):
-    """An answer that a reader may give. `right` if it is what happened; else `reply` says why not."""
+    """An answer for a reader to choose. `right` if it is what happened; else `reply` is the reason against it."""
 
     text: str
     reply: str
@@ -44,7 +44,7 @@ class LessonOption(Answer, kw_only=True):
 
 
 class RequestNumber(Answer, kw_only=True):
-    """A request, by the numbers of its `exchange` event."""
+    """A request, by the numbers in its `exchange` event."""
 
     connection: int
     correlation_id: int
@@ -53,16 +53,16 @@ class RequestNumber(Answer, kw_only=True):
 
 
 class PlayedStep(Answer, kw_only=True):
-    """A step: prose before, perhaps a question, what happened then, prose after. Prose is HTML."""
+    """A step: prose before, perhaps a question, the events, prose after. Prose is HTML."""
 
     title: str
     before: str
     after: str
     ask: Annotated[str, Meta(description="The question, empty if there is none.")]
     options: list[LessonOption]
-    story: Annotated[list[str], Meta(description="What happened, in lines a person reads.")]
+    story: Annotated[list[str], Meta(description="The events of the step, in lines for a person.")]
     requests: Annotated[list[str], Meta(description="Requests to look at, in such lines.")]
-    bytes: Annotated[list[RequestNumber], Meta(description="Requests whose bytes are to be looked at.")]
+    bytes: Annotated[list[RequestNumber], Meta(description="Requests to look at byte by byte.")]
     events: Annotated[list[dict[str, Any]], Meta(description="As docs/trace.md has them; times since the beginning.")]
 
 
@@ -94,14 +94,14 @@ async def _show(workbench: Workbench, name: str) -> Response:
     return Response(await trio.to_thread.run_sync(_played, name), media_type="application/json")
 
 
-# Imported within functions because a server that nobody asks does without.
+# Imported within functions because most servers never need it.
 
 
 @cache
 def _ours() -> dict[str, Any]:
     from kafka_shim.learn.lesson import ours
 
-    # One with real clients takes its time, and what the clients do is not the same each time: it is for a terminal.
+    # A lesson with real clients is for a terminal: it takes time, and its events differ each time.
     return {lesson.name: lesson for lesson in ours() if not lesson.client}
 
 

@@ -30,7 +30,7 @@ _Wild = Annotated[str, Meta(max_length=MAX_TEXT, description="`*` and `?` as in 
 
 
 class Match(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which requests match; a field that is left out matches all."""
+    """The requests that match; a field that is left out matches all."""
 
     api: Annotated[Api, Meta(description="Name of an API.")] | UnsetType = UNSET
     group: _Wild | UnsetType = UNSET
@@ -47,7 +47,7 @@ class Match(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Matched(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Which requests are meant, as it is shown."""
+    """The requests that match, as an answer shows them."""
 
     api: str | UnsetType = UNSET
     group: str | UnsetType = UNSET
@@ -62,8 +62,8 @@ class Matched(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=Tr
 
 
 def set_fields(body: Struct) -> dict[str, Any]:
-    """The fields that are set, by name; the error by number."""
-    found: dict[str, Any] = msgspec.to_builtins(body)
-    if isinstance(found.get("error"), str):
-        found["error"] = int(error_code(found["error"]))
-    return found
+    """Return the fields that are set, by name; the error by number."""
+    fields: dict[str, Any] = msgspec.to_builtins(body)
+    if isinstance(fields.get("error"), str):
+        fields["error"] = int(error_code(fields["error"]))
+    return fields

@@ -1,7 +1,7 @@
 """Puppets over HTTP: scripted members that join beside the client under test.
 
-Decides what is shown of a puppet, and how many there are. What it is told is in `acts.py`; what it does by itself is in
-the workbench, which has none where the coordinator is not for tests.
+Their number is bounded. The bodies for their acts are in `acts.py`; the workbench runs them, if the coordinator is for
+tests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafka_shim.control.lab_workbench import LabWorkbench
 from kafka_shim.control.operation import Answer, Choice, Operation, Owned
 from kafka_shim.control.operations.acts import AnyAct, AnyPuppet, CreatePuppet, act, kind_of, script_of
 from kafka_shim.control.problems import Problem
-from kafka_shim.lab.casting import kind_played_by
+from kafka_shim.lab.puppet_kinds import kind_of_puppet
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.server.refusals import Refused
 
@@ -24,17 +24,17 @@ _ERRORS_SHOWN: Final = 100
 
 
 class ErrorSeen(Answer, kw_only=True):
-    """An error that a puppet was answered."""
+    """An error in an answer to a puppet."""
 
     api: str
     error: str
 
 
 class PuppetShown(Answer, kw_only=True):
-    """A puppet: what it knows of itself, and the newest errors that it was answered."""
+    """A puppet: its own view of its membership, and the newest errors in its answers."""
 
-    puppet: Annotated[int, Meta(description="What it is called by.")]
-    kind: Annotated[str, Meta(description="Of what kind of group it is a member.")]
+    puppet: Annotated[int, Meta(description="Its number.")]
+    kind: Annotated[str, Meta(description="The kind of its group.")]
     group: str
     client_id: str
     instance_id: str | None
@@ -43,7 +43,7 @@ class PuppetShown(Answer, kw_only=True):
     leads: bool
     fenced: bool
     owned: Annotated[Owned, Meta(description="Partitions by topic; tasks by subtopology in a streams group.")]
-    installed: Annotated[list[int], Meta(description="Group epochs whose assignment it computed.")]
+    installed: Annotated[list[int], Meta(description="Group epochs with an assignment that it computed.")]
     positions: Annotated[
         dict[str, dict[str, int]],
         Meta(description="Where a registered one began, by topic and partition; -1 where nothing was committed."),
@@ -58,7 +58,7 @@ class Puppets(Answer, kw_only=True):
 
 
 def _puppets(workbench: LabWorkbench) -> Puppets:
-    return Puppets(puppets=[shown(number, puppet) for number, puppet in workbench.puppets.items()])
+    return Puppets(puppets=[puppet_shown(number, puppet) for number, puppet in workbench.puppets.items()])
 
 
 def _create(workbench: LabWorkbench, body: AnyPuppet) -> PuppetShown:
@@ -68,41 +68,41 @@ def _create(workbench: LabWorkbench, body: AnyPuppet) -> PuppetShown:
         number = workbench.add_puppet(kind_of(body), script_of(body))
     except ValueError as error:
         raise Problem(409, "INVALID_REQUEST", str(error)) from None
-    return shown(number, workbench.puppets[number])
+    return puppet_shown(number, workbench.puppets[number])
 
 
-def _show(workbench: LabWorkbench, puppet: int) -> PuppetShown:
-    return shown(puppet, _found(workbench, puppet))
+def _show(workbench: LabWorkbench, number: int) -> PuppetShown:
+    return puppet_shown(number, _find(workbench, number))
 
 
-def _do(workbench: LabWorkbench, puppet: int, body: AnyAct) -> PuppetShown:
-    found = _found(workbench, puppet)
-    act(found, body)
-    return shown(puppet, found)
+def _do(workbench: LabWorkbench, number: int, body: AnyAct) -> PuppetShown:
+    puppet = _find(workbench, number)
+    act(puppet, body)
+    return puppet_shown(number, puppet)
 
 
-def _remove(workbench: LabWorkbench, puppet: int) -> PuppetShown:
-    found = _found(workbench, puppet)
-    found.crash()
-    del workbench.puppets[puppet]
-    return shown(puppet, found)
+def _remove(workbench: LabWorkbench, number: int) -> PuppetShown:
+    puppet = _find(workbench, number)
+    puppet.crash()
+    del workbench.puppets[number]
+    return puppet_shown(number, puppet)
 
 
-def _found(workbench: LabWorkbench, number: int) -> Puppet:
+def _find(workbench: LabWorkbench, number: int) -> Puppet:
     puppet = workbench.puppets.get(number)
     if puppet is None:
         raise Problem(404, "NOT_FOUND", "There is no such puppet.")
     return puppet
 
 
-def shown(number: int, puppet: Puppet) -> PuppetShown:
-    """A puppet as it is."""
+def puppet_shown(number: int, puppet: Puppet) -> PuppetShown:
+    """Return a puppet as the API shows it."""
     positions: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in getattr(puppet, "positions", {}).items():
         positions.setdefault(topic, {})[str(partition)] = offset
     return PuppetShown(
         puppet=number,
-        kind=kind_played_by(puppet),
+        kind=kind_of_puppet(puppet),
         group=puppet.script.group,
         client_id=puppet.script.client_id,
         instance_id=puppet.script.instance_id,
@@ -135,7 +135,7 @@ OPERATIONS: Final = (
         summary="Let a scripted member join a group of any kind: eager, cooperative, static, or of bad manners.",
         do=_create,
         body=AnyPuppet,
-        choice=Choice(field="kind", meant=CreatePuppet, places=lambda body: (body,)),
+        choice=Choice(field="kind", default=CreatePuppet, places=lambda body: (body,)),
         answers=(PuppetShown,),
         problems=(404, 409),
         lab=True,
@@ -145,7 +145,7 @@ OPERATIONS: Final = (
     Operation(
         method="GET",
         path=_PUPPET,
-        summary="A puppet: what it owns, and what errors it was answered.",
+        summary="A puppet: its partitions, and the errors in its answers.",
         do=_show,
         answers=(PuppetShown,),
         problems=(404,),

@@ -1,7 +1,4 @@
-"""Sandboxes over HTTP: the laboratory's own run, going on from a moment of its past.
-
-Decides nothing: `sandboxes.py` does.
-"""
+"""Sandboxes over HTTP: processes that continue the laboratory's run from a moment in the past (`sandboxes.py`)."""
 
 from __future__ import annotations
 
@@ -18,18 +15,19 @@ from kafka_shim.control.sandboxes import Sandbox
 class SandboxShown(Answer, kw_only=True):
     """A sandbox: the run as it stood at a moment, with puppets in place of its clients, and its time frozen."""
 
-    sandbox: Annotated[int, Meta(description="What it is called by.")]
+    sandbox: Annotated[int, Meta(description="Its number.")]
     until: Annotated[str, Meta(description="The moment it goes on from, as it was asked for; empty for the newest.")]
     kafka: Annotated[str, Meta(description="Bootstrap servers of its clients.")]
     control: Annotated[str, Meta(description="URL of its page and its control API.")]
-    members: Annotated[list[str], Meta(description="Who is played by which puppet, in sentences.")]
+    members: Annotated[list[str], Meta(description="The puppet that plays each client, in sentences.")]
 
 
 class SandboxesShown(Answer, kw_only=True):
-    """Whether there can be sandboxes, and those that run."""
+    """The running sandboxes, and the state of the journal that they need."""
 
     journal: Annotated[bool, Meta(description="Whether the laboratory writes the journal that they need.")]
     ended: Annotated[bool, Meta(description="Whether the journal has ended: at its limit, or by a fault.")]
+    end_reason: Annotated[str, Meta(description="Why the journal has ended; empty if it has not.")]
     sandboxes: list[SandboxShown]
 
 
@@ -44,22 +42,27 @@ class MakeSandbox(Body, kw_only=True):
 
 def _sandboxes(workbench: LabWorkbench) -> SandboxesShown:
     journal = workbench.cluster.config.journal
-    running = [_shown(each) for each in workbench.sandboxes.running.values()]
-    return SandboxesShown(journal=journal is not None, ended=journal is not None and journal.ended, sandboxes=running)
+    running = [_describe(each) for each in workbench.sandboxes.running.values()]
+    return SandboxesShown(
+        journal=journal is not None,
+        ended=journal is not None and journal.ended,
+        end_reason="" if journal is None else journal.end_reason,
+        sandboxes=running,
+    )
 
 
 async def _make(workbench: LabWorkbench, body: MakeSandbox) -> SandboxShown:
-    return _shown(await workbench.sandboxes.start(body.until.strip()))
+    return _describe(await workbench.sandboxes.start(body.until.strip()))
 
 
 def _end(workbench: LabWorkbench, sandbox: int) -> SandboxShown:
     ended = workbench.sandboxes.end(sandbox)
     if ended is None:
         raise Problem(404, "NOT_FOUND", "There is no such sandbox.")
-    return _shown(ended)
+    return _describe(ended)
 
 
-def _shown(sandbox: Sandbox) -> SandboxShown:
+def _describe(sandbox: Sandbox) -> SandboxShown:
     return SandboxShown(
         sandbox=sandbox.number,
         until=sandbox.until,

@@ -1,7 +1,7 @@
-"""A simulation over HTTP: groups of puppets in simulated time, played at once, beside the coordinator and not on it.
+"""A simulation over HTTP: groups of puppets in simulated time, played at once, apart from the coordinator.
 
-Decides how large one may be and what is shown of it. What is played is `shim/lab/simulator.py`'s: the same coordinator,
-the same bytes, and members of every kind that a running coordinator has puppets of. One body has one answer.
+Its size is bounded. `shim/lab/simulator.py` plays it with the same coordinator, the same bytes, and puppets of every
+kind that a running coordinator has. The same body always has the same answer.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from msgspec import Meta, field
 
 from kafka_shim.control.operation import Answer, Body, Choice, Operation, Owned, TopicName
 from kafka_shim.control.operations.acts import AnyAct, AnyPuppet, CreatePuppet, act, kind_of, script_of
-from kafka_shim.control.operations.puppets import PuppetShown, shown
+from kafka_shim.control.operations.puppets import PuppetShown, puppet_shown
 from kafka_shim.control.problems import Problem
 from kafka_shim.control.workbench import Workbench
-from kafka_shim.lab.casting import cast
+from kafka_shim.lab.puppet_kinds import start_puppet
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.lab.simulator import START, Simulation
+from kafka_shim.trace.events import read_by
 
 MOST_MEMBERS: Final = 50
 MOST_STEPS: Final = 200
@@ -28,7 +29,7 @@ MOST_SECONDS: Final = 3_600
 MOST_EVENTS: Final = 1_000
 PATIENCE: Final = 20.0
 """Real seconds that a simulation takes at most."""
-_KEPT: Final = frozenset({"group", "member", "state", "epoch", "round", "target", "assignment", "delegation"})
+_KEPT: Final = read_by("simulation")
 _ROUND: Final = frozenset({"PreparingRebalance", "Registering"})
 
 Moment = Annotated[float, Meta(ge=0, le=MOST_SECONDS, description="Seconds from the start.")]
@@ -36,7 +37,7 @@ Delay = Annotated[float, Meta(ge=0, le=60)]
 
 
 class SimulatedNetwork(Body, kw_only=True):
-    """The lines between members and coordinators: each frame takes a time between these seconds."""
+    """The network between members and coordinators: each frame takes between these seconds."""
 
     least: Delay = 0.0
     most: Delay = 0.0
@@ -51,7 +52,7 @@ class SimulatedMember(Body, kw_only=True):
 
 
 class SimulatedStep(Body, kw_only=True):
-    """What a member does at a moment."""
+    """A member's act at a moment."""
 
     at: Moment
     member: Annotated[int, Meta(ge=0, lt=MOST_MEMBERS, description="Its place in `members`.")]
@@ -78,7 +79,7 @@ class Simulate(Body, kw_only=True):
 
 
 class SimulatedOwner(Answer, kw_only=True):
-    """A member as the coordinator has it at the end."""
+    """A member in the coordinator's view at the end."""
 
     member_id: str
     client_id: str
@@ -86,7 +87,7 @@ class SimulatedOwner(Answer, kw_only=True):
 
 
 class SimulatedGroup(Answer, kw_only=True):
-    """A group at the end, and what it went through."""
+    """A group at the end, and its history."""
 
     group: str
     state: str
@@ -96,7 +97,7 @@ class SimulatedGroup(Answer, kw_only=True):
 
 
 class Simulated(Answer, kw_only=True):
-    """What became of it. `puppet` is the place of each in `members`."""
+    """The result of a simulation. `puppet` is the place of each in `members`."""
 
     groups: list[SimulatedGroup]
     puppets: list[PuppetShown]
@@ -134,7 +135,7 @@ def _played(body: Simulate) -> Simulated:
             _run_to(simulation, at, limit)
             if does is None:
                 described = body.members[number].puppet
-                puppets[number] = cast(simulation.scheduler, kind_of(described), script_of(described))
+                puppets[number] = start_puppet(simulation.scheduler, kind_of(described), script_of(described))
             elif number not in puppets:
                 raise Problem(409, "INVALID_REQUEST", f"Member {number} has not joined yet at {at:g} s.")
             else:
@@ -146,13 +147,13 @@ def _played(body: Simulate) -> Simulated:
     events = [each.event for each in entries if each.event["event"] in _KEPT]
     return Simulated(
         groups=[_group(simulation, name, events) for name in dict.fromkeys(each.puppet.group for each in body.members)],
-        puppets=[shown(number, puppet) for number, puppet in sorted(puppets.items())],
+        puppets=[puppet_shown(number, puppet) for number, puppet in sorted(puppets.items())],
         events=events[-MOST_EVENTS:],
     )
 
 
 def _run_to(simulation: Simulation, at: float, limit: float) -> None:
-    """Let time pass up to a moment. Raises Problem, when it takes too long."""
+    """Let time pass up to a moment. Raises Problem if it takes too long."""
     end = START + at
     while simulation.now < end:
         if time.monotonic() > limit:
@@ -175,7 +176,7 @@ def _group(simulation: Simulation, name: str, events: list[dict[str, Any]]) -> S
 
 
 def _is_rebalance(event: dict[str, Any]) -> bool:
-    """An epoch, where the coordinator assigns, or else a round that begins."""
+    """Return True if the event begins an epoch, if the coordinator assigns, or else a round."""
     return event["event"] == "epoch" or (
         event["event"] == "state" and event["to"] in ("PreparingRebalance", "Registering")
     )
@@ -192,11 +193,11 @@ OPERATIONS: Final = (
     Operation(
         method="POST",
         path="/v1/simulations",
-        summary="Play groups of puppets in simulated time, and show what became of them.",
+        summary="Play groups of puppets in simulated time, and show their groups at the end.",
         do=_simulate,
         body=Simulate,
         answers=(Simulated,),
-        choice=Choice(field="kind", meant=CreatePuppet, places=_puppets_in),
+        choice=Choice(field="kind", default=CreatePuppet, places=_puppets_in),
         problems=(409,),
         lab=True,
         tag="puppets",

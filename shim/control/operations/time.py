@@ -1,4 +1,4 @@
-"""The coordinator's time over HTTP: frozen, put forward, let go on."""
+"""The coordinator's time over HTTP: freeze it, put it forward, let it go on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Clock(Answer, kw_only=True):
 
 
 class SetClock(Body, kw_only=True):
-    """What to do to it: first stop it or let it go on, then put it forward to the next timer, then by seconds."""
+    """A change of the clock: first stop it or let it go on, then put it forward to the next timer, then by seconds."""
 
     frozen: bool | UnsetType = UNSET
     next_timer: Annotated[bool, Meta(description="Put it forward until the next timer fires.")] = False

@@ -1,6 +1,6 @@
-"""Waiting over HTTP for what becomes of a group.
+"""Waits over HTTP for a state or an event of a group.
 
-Decides the fields of each wait. A wait is answered when its condition holds, or at its timeout with the story so far.
+A wait is answered when its condition is true, or at its timeout with the story so far.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Name = Annotated[str, Meta(max_length=MAX_TEXT, description="Member id, client 
 
 
 class Await(Struct, forbid_unknown_fields=True, kw_only=True, tag_field="for"):
-    """Something to wait for."""
+    """A condition to wait for."""
 
     timeout: Timeout = TIMEOUT
 
@@ -44,14 +44,14 @@ class UntilStable(Await, tag="stable", kw_only=True):
     members: (
         Annotated[
             Annotated[int, Meta(ge=0, le=2**31 - 1)] | list[_Name],
-            Meta(description="How many members there are, or what they are all called."),
+            Meta(description="The number of members, or all their names."),
         ]
         | UnsetType
     ) = UNSET
-    generation: Annotated[int, Meta(ge=-1, le=2**31 - 1, description="This generation or a later one.")] | UnsetType = (
+    generation: Annotated[int, Meta(ge=0, le=2**31 - 1, description="This generation or a later one.")] | UnsetType = (
         UNSET
     )
-    owners: Annotated[dict[_Name, ByTopic], Meta(description="Who owns exactly what.")] | UnsetType = UNSET
+    owners: Annotated[dict[_Name, ByTopic], Meta(description="Exact partitions by member.")] | UnsetType = UNSET
 
 
 class UntilOwned(Await, tag="owns", kw_only=True):
@@ -66,7 +66,7 @@ class UntilEmpty(Await, tag="empty", kw_only=True):
 
 
 class UntilCommitted(Await, tag="committed", kw_only=True):
-    """There is a committed offset, and one that is large enough."""
+    """There is a committed offset, and it is large enough."""
 
     topic: TopicName
     partition: PartitionNumber
@@ -79,12 +79,12 @@ class UntilEvent(Await, tag="event", kw_only=True):
     event: Annotated[Text, Meta(description="Its kind.", examples=["state"])]
     fields: Annotated[
         dict[Annotated[str, Meta(pattern="^(?!(event|timeout|self)$)", max_length=MAX_TEXT)], Any],
-        Meta(description="What its fields must be."),
+        Meta(description="Required values of its fields."),
     ] = {}
 
 
 class NoRebalance(Await, tag="no-rebalance", kw_only=True):
-    """No rebalance begins for so many seconds, or until everybody has sent so many heartbeats."""
+    """No rebalance begins for so many seconds, or until every member has sent so many heartbeats."""
 
     seconds: (
         Annotated[float, Meta(ge=0, le=300, description="Of the coordinator, when its clock stands still.")] | UnsetType
@@ -93,7 +93,7 @@ class NoRebalance(Await, tag="no-rebalance", kw_only=True):
 
 
 class MemberSeen(Answer, kw_only=True):
-    """A member and what it owns."""
+    """A member and its partitions."""
 
     member_id: str
     client_id: str
@@ -102,7 +102,7 @@ class MemberSeen(Answer, kw_only=True):
 
 
 class GroupSeen(Answer, kw_only=True):
-    """A group at the moment at which what was awaited had come."""
+    """A group at the moment at which the condition became true."""
 
     group: str
     state: str
@@ -119,7 +119,7 @@ class OffsetSeen(Answer, kw_only=True):
 
 
 class EventSeen(Struct):
-    """An event as docs/trace.md has it; its fields depend on its kind."""
+    """An event as in docs/trace.md; its fields depend on its kind."""
 
     event: str
 
@@ -129,7 +129,7 @@ async def _await(
     group: str,
     body: UntilStable | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance,
 ) -> GroupSeen | OffsetSeen | dict[str, Any]:
-    # Imported here because a server that is no laboratory does without until somebody asks.
+    # Imported here because a server that is not a laboratory never needs it before the first request.
     from kafka_shim.control.lab_workbench import lab_workbench_of
 
     own = lab_workbench_of(workbench)
@@ -192,7 +192,7 @@ OPERATIONS: Final = (
     Operation(
         method="POST",
         path="/v1/groups/{group}/await",
-        summary="Wait for what becomes of a group.",
+        summary="Wait for a state or an event of a group.",
         do=_await,
         body=UntilStable | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance,
         answers=(GroupSeen, OffsetSeen, EventSeen),

@@ -6,7 +6,7 @@ const MOST_COLUMNS = 64, MOST_ROWS = 40;
 const KEEPS = "=", GETS = "+", GIVES = "−";
 
 /**
- * What moved, and the least that had to so that nobody has two partitions more than another. As `kafka_shim.why.moves`.
+ * What moved, and the least that had to so that nobody has two partitions more than another. As `kafka_shim.trace.moves`.
  * @param {[string, string | undefined, string][]} rows partition, its owner before if it had one, its owner after
  * @param {string[]} members those that are there after
  */
@@ -92,6 +92,9 @@ function scrolled(table, label) {
   return box;
 }
 
+/** The division whose topics and members the form of the assignors has. */
+let offered = null;
+
 /** Shows what a rebalance made of the assignment. */
 function fillDivision(group, rebalance) {
   const panel = $("#division");
@@ -105,6 +108,9 @@ function fillDivision(group, rebalance) {
     scrolled(table, "The assignment before and after"),
     element("p", "faint", `${KEEPS} keeps it, ${GETS} gets it, ${GIVES} gives it up.${unsure ? " Of those with ? some had to move." : ""} ${note}`),
   );
+  // What the reader has typed stays when the answer about the rebalance comes.
+  if (offered === division) return;
+  offered = division;
   const topics = new Map();
   for (const [key] of division.rows) {
     const [topic, number] = key.split(" ");

@@ -7,18 +7,29 @@ const POINTS = [
   "commit-arrived", "commit-applied", "leave-arrived", "answer",
 ];
 
+/** The requests of consumers and producers. Any other name of an API can be typed too. */
+const FAULTY_APIS = [
+  "AddOffsetsToTxn", "ApiVersions", "ConsumerGroupHeartbeat", "EndTxn", "Fetch", "FindCoordinator", "Heartbeat", "InitProducerId", "JoinGroup", "LeaveGroup", "ListOffsets",
+  "Metadata", "OffsetCommit", "OffsetFetch", "Produce", "ShareAcknowledge", "ShareFetch", "ShareGroupHeartbeat", "StreamsGroupHeartbeat", "SyncGroup", "TxnOffsetCommit",
+];
+
 /** The answer of the control API; what it refuses is shown, and is null. */
 async function ask(method, path, body) {
   const options = { method, headers: body ? { "Content-Type": "application/json" } : {}, body: body && JSON.stringify(body) };
-  const answer = await fetch(path, options);
-  const found = await answer.json();
-  $("#lab-refused").textContent = answer.ok ? "" : found.message;
-  return answer.ok ? found : null;
+  const answer = await fetch(path, options).catch(() => null);
+  const found = answer === null ? { message: "The server does not answer." } : await answer.json();
+  // A refusal stays until the next deed: what is only read must not wipe it away.
+  if (!answer?.ok || method !== "GET") $("#lab-refused").textContent = answer?.ok ? "" : found.message;
+  return answer?.ok ? found : null;
 }
+
+// Deeds reach the server in their order: two requests at once may overtake each other.
+let deeds = Promise.resolve();
 
 /** Do something, then show the laboratory as it is now. */
 async function act(method, path, body) {
-  await ask(method, path, body);
+  const deed = () => ask(method, path, body);
+  await (deeds = deeds.then(deed, deed));
   await renderLab();
 }
 
@@ -28,9 +39,14 @@ function acts(...buttons) {
   return cell;
 }
 
+let renders = 0;
+
 async function renderLab() {
-  const [clock, puppets, faults, barriers, brokers] = await Promise.all(
-    ["clock", "puppets", "faults", "barriers", "brokers"].map(async (name) => (await fetch(`/v1/${name}`)).json()));
+  const render = ++renders;
+  const parts = await Promise.all(["clock", "puppets", "faults", "barriers", "brokers"].map((name) => ask("GET", `/v1/${name}`)));
+  // An older answer may come after a newer one.
+  if (parts.includes(null) || render !== renders) return;
+  const [clock, puppets, faults, barriers, brokers] = parts;
   const ahead = clock.wall - Date.now() / 1000;
   page.wall = clock.frozen ? () => clock.wall : () => Date.now() / 1000 + ahead;
   const due = clock.due === null ? "no timer is armed" : `the next timer fires in ${seconds(Math.max(0, clock.due - clock.now))}`;
@@ -56,7 +72,24 @@ async function renderLab() {
     lines.push(["broker", `${each.broker} at ${each.host}:${each.port}, ${each.up ? "up" : "down"}`, acts(
       ...(each.up ? ["stop", "kill"] : ["restart"]).map((deed) => button(deed, () => act("POST", path, { do: deed }))))]);
   }
+  const focused = document.activeElement, place = [...document.querySelectorAll("#lab-table button")].indexOf(focused);
   $("#lab-table tbody").replaceChildren(...lines.map((line) => row(line)));
+  if (place >= 0) document.querySelectorAll("#lab-table button")[place]?.focus();
+  renderSandboxes();
+}
+
+/** Say what a barrier or a fault stops, before it does. */
+function warnOf(group, deed) {
+  const groups = group ? [page.model.groups.get(group)].filter(Boolean) : [...page.model.groups.values()];
+  const members = groups.reduce((sum, each) => sum + each.present.length, 0);
+  $("#lab-warning").textContent = members ? `${deed} ${group ? `the group ${group}` : `${groups.length} group${groups.length === 1 ? "" : "s"}`}, for ${members} member${members === 1 ? "" : "s"}.` : "";
+}
+
+function warn() {
+  const barrier = $("#lab-barrier").elements, fault = $("#lab-fault").elements;
+  if (document.activeElement?.form === $("#lab-barrier")) warnOf(barrier.group.value, "Hold requests stops");
+  else if (document.activeElement?.form === $("#lab-fault")) warnOf(fault.group.value, `Add a fault disturbs ${fault.api.value || "every request"} of`);
+  else $("#lab-warning").textContent = "";
 }
 
 function form(id, send) {
@@ -71,7 +104,10 @@ function form(id, send) {
 async function openLab() {
   if (!page.server || !("lab" in document.documentElement.dataset)) return;
   $("#lab-point").replaceChildren(...POINTS.map((name) => new Option(name, name)));
-  const { topics } = await ask("GET", "/v1/topics");
+  const topics = (await ask("GET", "/v1/topics"))?.topics ?? [];
+  $("#lab-apis").replaceChildren(...FAULTY_APIS.map((name) => new Option(name, name)));
+  $("#lab-errors").replaceChildren(...Object.values(ERROR_NAMES).filter((name) => name !== "NONE").map((name) => new Option(name, name)));
+  for (const id of ["#lab-barrier", "#lab-fault"]) for (const kind of ["focusin", "input", "focusout"]) $(id).addEventListener(kind, () => setTimeout(warn));
   $("#lab-topics").value = topics.length ? topics[0].topic : "";
   $("#next-timer").onclick = () => act("POST", "/v1/clock", { next_timer: true });
   form("#lab-advance", (given) => act("POST", "/v1/clock", { advance: Number(given.seconds) }));

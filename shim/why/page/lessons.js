@@ -5,6 +5,25 @@
 /** The lesson that is open, how far it is, and which answer was taken; `revealed` once the step has happened. */
 const lesson = { data: null, step: 0, revealed: false, answer: -1 };
 
+/** The steps that the reader has seen, by lesson; a page in a file has no storage. */
+function progress() {
+  try { return JSON.parse(localStorage.getItem("lessons") ?? "{}"); } catch { return {}; }
+}
+
+/** Note that a step of the open lesson has been seen. */
+function keepProgress() {
+  const kept = progress(), { lesson: name, steps } = lesson.data;
+  kept[name] = { seen: Math.max(kept[name]?.seen ?? 0, lesson.step + 1), of: steps.length };
+  try { localStorage.setItem("lessons", JSON.stringify(kept)); } catch { return; }
+  for (const each of $("#lesson-list").options) each.textContent = each.dataset.title + seenOf(each.value);
+}
+
+/** Return how far a lesson has been read, as an addition to its title. */
+function seenOf(name) {
+  const { seen, of } = progress()[name] ?? {};
+  return !seen ? "" : seen >= of ? " – done" : ` – ${seen} of ${of} steps`;
+}
+
 function html(className, text) {
   const made = element("div", className);
   // The server renders it, and lets no markup through but that of Markdown.
@@ -12,19 +31,29 @@ function html(className, text) {
   return made;
 }
 
+/** An address that begins a lesson. */
+const LESSON_LINK = /^#lesson=([\w-]+)$/;
+
 async function listLessons() {
   const answer = await fetch("/v1/lessons");
   if (!answer.ok) return;
   const { lessons } = await answer.json();
-  $("#lesson-list").replaceChildren(...lessons.map((each) => new Option(`${each.number}  ${each.title} (${each.minutes} minutes)`, each.lesson)));
+  $("#lesson-list").replaceChildren(...lessons.map((each) => {
+    const title = `${each.number}  ${each.title} (${each.minutes} minutes)`, made = new Option(title + seenOf(each.lesson), each.lesson);
+    made.dataset.title = title;
+    return made;
+  }));
   $("#lessons").hidden = false;
-  const linked = location.hash.match(/^#lesson=([\w-]+)$/);
-  if (linked) beginLesson(linked[1]);
+  const [, name] = location.hash.match(LESSON_LINK) ?? [];
+  if (name) beginLesson(name);
 }
 
 async function beginLesson(name) {
   const answer = await fetch(`/v1/lessons/${encodeURIComponent(name)}`);
-  if (!answer.ok) return;
+  if (!answer.ok) {
+    $("#refused").textContent = `There is no lesson ${name}.`;
+    return;
+  }
   lesson.data = await answer.json();
   const frames = new Map(lesson.data.frames.map((each) => [numberOf(each), each]));
   disconnect();
@@ -32,8 +61,10 @@ async function beginLesson(name) {
   page.source = { ...NOWHERE, frames: async (event) => frames.get(numberOf(event)) ?? null };
   lesson.frames = frames;
   $("#lesson-list").value = name;
-  location.hash = `lesson=${name}`;
-  goTo(0, false);
+  writeAddress(`lesson=${name}`);
+  // A lesson that was left goes on; one that is done begins again.
+  const { seen = 0, of } = progress()[name] ?? {};
+  goTo(seen < of && of === lesson.data.steps.length ? seen : 0, false);
 }
 
 /** Show the lesson at a step, before it happened or after. */
@@ -50,7 +81,6 @@ function goTo(step, revealed, answer = -1) {
   const chosen = page.group;
   show(model, `Lesson: ${title}`);
   if (groups.length) select(groups.includes(chosen) ? chosen : groups[groups.length - 1]);
-  $("#none").hidden = true;
   renderLesson();
   const [first] = revealed ? steps[step].bytes : [];
   if (first) openNumber(first);
@@ -106,6 +136,7 @@ function question(step, revealed, answer) {
 function reveal() {
   const taken = $("#lesson input:checked");
   goTo(lesson.step, true, taken ? Number(taken.value) : -1);
+  keepProgress();
 }
 
 function happened(step, answer) {
@@ -135,10 +166,10 @@ function lines(title, all) {
 
 function sourcesOf(data) {
   const links = data.sources.map((source) => {
-    const section = source.match(/^docs\/semantics\.md(?: ([\d.]+))?$/);
+    const section = source.match(/^semantics (\d[\d.]*)$/)?.[1];
     if (!source.startsWith("https://") && !section) return element("li", "", source);
-    const link = element("a", "", section ? `semantics ${section[1] ?? ""}` : source);
-    link.href = section ? `/semantics${section[1] ? `#${section[1]}` : ""}` : source;
+    const link = element("a", "", source);
+    link.href = section ? `/semantics/${section[0]}#${section}` : source;
     return element("li", "", link);
   });
   return element("div", "sources", element("h4", "", "Sources"), element("ul", "", ...links));

@@ -5,10 +5,15 @@
 const UUID_LENGTH = 36, SHORT_UUID_LENGTH = 22;
 /** Marks of one live group whose events are kept whole, and marks of accepted heartbeats. */
 const KEPT_LINES = 5000, KEPT_QUIET = 2000;
+/** INCONSISTENT_GROUP_PROTOCOL, INVALID_SESSION_TIMEOUT, GROUP_AUTHORIZATION_FAILED, GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID. */
+const REFUSALS = new Set([23, 26, 30, 81, 82]);
 /** Partitions of all rebalances of a group whose owners before and after are kept. */
 const KEPT_CELLS = 200000;
-/** The member epoch of a static member that is away. */
-const AWAY = -2;
+/** The member epochs of a static member that is away, and of one that leaves. */
+const AWAY = -2, LEAVES = -1;
+const UNKNOWN_MEMBER_ID = 25;
+/** The heartbeat interval of classic members by default, in seconds; and a phase that no member brings about. */
+const HEARTBEAT = 3, INTERVAL = "waiting for the assignment interval";
 /** The kinds of groups that have epochs, and members with a target; an event's `rule` names them. A streams group has tasks. */
 const WITH_EPOCHS = new Set(["consumer", "share", "streams"]);
 
@@ -31,11 +36,17 @@ class Group {
     /** @type {any[]} marks: {member, at, api, error, line, quiet} in order of time; `line` is the event as JSON, or "" */
     this.marks = [];
     this.quiet = 0;
+    /** The heartbeat interval of a group with epochs, in seconds. */
+    this.heartbeat = 5;
+    /** Counts requests to join that were refused. */
+    this.refused = 0;
     this.cells = 0;
     /** @type {Map<string, string>} who owned each partition last */
     this.owners = new Map();
     /** @type {Map<string, number>} committed offsets, by partition */
     this.committed = new Map();
+    /** @type {any[]} the nodes of a streams application, if it has described them */
+    this.topology = [];
     this.first = Infinity;
     this.last = -Infinity;
     this.names = new Map();
@@ -101,7 +112,7 @@ class Group {
         this.state = event.state;
         this.states.push({ at, to: event.state, kind: this.kind, made: event.change === "created" });
         this.generation = event.generation;
-        if (event.change === "deleted" || event.change === "expired") this.kind = "classic";
+        if (event.change === "deleted" || event.change === "expired") Object.assign(this, { kind: "classic", topology: [] });
         break;
       case "state":
         this.state = event.to;
@@ -156,6 +167,9 @@ class Group {
     member.host = (event.client_host || "").replace("/", "") || member.host;
     member.instance = event.instance_id;
     if (event.change === "added" || event.change === "replaced") {
+      const stayed = member.how === "left" && member.interval > 0 && member.left - (member.since ?? member.joined) >= 0.9 * member.interval;
+      if (member.leavesLate || stayed) this.missedPoll(member);
+      member.since = at;
       member.left = null;
       const place = event.change === "replaced" && [...this.members.values()].find((each) => each.how === "fenced" && each.instance === event.instance_id);
       if (place) member.target = place.target;
@@ -166,7 +180,16 @@ class Group {
       member.revoking = [];
       member.how = event.change;
       this.own(member, [], at);
+      // A relay writes no `state` event of a classic group.
+      if (!this.states.length && !this.hasEpochs && !this.present.length) this.state = "Empty";
     }
+  }
+
+  /** As `kafka_shim.why` has it: a member that comes back under its id had not polled in time. */
+  missedPoll(member) {
+    member.leavesLate = false;
+    const rebalance = this.rebalances.findLast((each) => each.trigger === member.id && ["SESSION_EXPIRED", "MEMBER_LEFT"].includes(each.cause));
+    if (rebalance) rebalance.cause = "POLL_TIMEOUT_REASON";
   }
 
   // A consumer group (KIP-848): a rebalance is from a new epoch until all members are stable at it
@@ -179,8 +202,8 @@ class Group {
       if (before.epoch && holder) before.released = { member: holder.id, at };
       before.ended ??= at;
     }
-    const current = this.begin(event, at, false);
-    Object.assign(current, { epoch: true, generation: event.generation, before: event.generation - 1, targeted: null, released: null, settled: new Map(), waited: [] });
+    const current = this.begin(event, at, this.present.length === 1 && this.present[0].id === event.trigger);
+    Object.assign(current, { epoch: true, generation: event.generation, before: event.generation - 1, due: at + (event.waits_ms ?? 0) / 1000, targeted: null, released: null, settled: new Map(), waited: [] });
     current.members = this.present.map((member) => member.id);
     this.generation = event.generation;
     if (!current.members.length) current.assigned = current.ended = at;
@@ -303,7 +326,16 @@ class Group {
   }
 
   exchanged(event, at, line) {
+    // The first join of a member is answered MEMBER_ID_REQUIRED, and a commit may be late: neither is trouble.
+    if (REFUSALS.has(event.error) && event.api !== "OffsetCommit") this.refused += 1;
+    if (event.api === "StreamsGroupTopologyDescriptionUpdate" && !event.error) this.topology = nodesOf(event.request.topology_description);
     if (!event.member) return;
+    if (event.api === "ConsumerGroupHeartbeat") {
+      if (!event.error && event.answer) this.heartbeat = event.answer.heartbeat_interval_ms / 1000 || this.heartbeat;
+      const sender = this.members.get(event.member);
+      if (sender && event.request.rebalance_timeout_ms >= 0) sender.interval = event.request.rebalance_timeout_ms / 1000;
+      if (event.error === UNKNOWN_MEMBER_ID && sender?.how === "expired" && event.request.member_epoch === LEAVES) sender.leavesLate = true;
+    }
     const quiet = isQuiet(event);
     this.marks.push({ member: event.member, at, api: event.api, error: event.error, line, quiet });
     if (quiet && ++this.quiet > 2 * KEPT_QUIET) this.forgetQuiet();
@@ -321,6 +353,18 @@ class Group {
     this.quiet = KEPT_QUIET;
     this.marks = this.marks.filter((mark) => !mark.quiet || over-- <= 0);
   }
+}
+
+const NODE_TYPES = ["", "source", "processor", "sink"];
+
+/** The nodes of a topology as a streams application described it (KIP-1331); those of global stores have no subtopology. */
+function nodesOf({ subtopologies, global_stores }) {
+  const all = subtopologies.flatMap((each) => each.nodes.map((node) => [each.subtopology_id, node]))
+    .concat(global_stores.flatMap((each) => [["", each.source], ["", each.processor]]));
+  return all.map(([subtopology, node]) => ({
+    subtopology, name: node.name, type: NODE_TYPES[node.node_type] ?? "", stores: node.stores, next: node.successors,
+    topics: node.sink_topic == null ? node.source_topics : [...node.source_topics, node.sink_topic],
+  }));
 }
 
 /** Whether an `exchange` is a heartbeat that was accepted and said nothing new, either way. */
@@ -356,7 +400,11 @@ function phasesOf(rebalance, now) {
 function phasesOfEpoch(rebalance, now) {
   const over = rebalance.assigned ?? rebalance.ended ?? now;
   const targeted = Math.min(rebalance.targeted ?? over, over);
-  const phases = [{ name: "waiting for any heartbeat", seconds: targeted - rebalance.started, member: "" }];
+  const due = Math.min(rebalance.due, targeted);
+  const phases = [
+    { name: INTERVAL, seconds: due - rebalance.started, member: "" },
+    { name: "waiting for any heartbeat", seconds: targeted - due, member: "" },
+  ];
   let given = targeted;
   if (rebalance.released !== null) {
     given = Math.min(Math.max(rebalance.released.at, targeted), over);

@@ -13,6 +13,7 @@ async function renderSandboxes() {
   const found = await ask("GET", "/v1/sandboxes");
   if (!found || !found.journal) return;
   $("#lab-sandbox").hidden = false;
+  $("#lab-journal").textContent = found.ended ? `The journal has ended: ${found.end_reason}. A sandbox can begin at any moment before that.` : "";
   $("#sandboxes").replaceChildren(...found.sandboxes.map((each) => {
     const line = document.createElement("li"), link = document.createElement("a");
     link.href = each.control;

@@ -122,7 +122,7 @@ function machine(kind, present) {
   return drawn;
 }
 
-/** What leads along an arrow: the rules of the table, and those of docs/semantics.md. */
+/** What leads along an arrow: the rules of the table, and those of docs/semantics. */
 function openArrow(kind, name) {
   const { label, rules, cites } = ARROWS[kind][name];
   const panel = $("#rule");
@@ -136,7 +136,7 @@ function openArrow(kind, name) {
   for (const cite of cites) {
     const { text, origins, section } = SEMANTICS[cite];
     const where = page.server ? element("a", "", `semantics ${cite}`) : element("span", "", `semantics ${cite}`);
-    if (page.server) where.href = `/semantics#${section}`;
+    if (page.server) where.href = `/semantics/${section[0]}#${section}`;
     terms.append(element("dt", "", where), element("dd", "", text, " ", element("span", "faint", origins.join(", "))));
   }
   parts.push(terms);

@@ -1,5 +1,5 @@
 // @ts-check
-// The timeline of a group: a lane for each member, bars for what it owns, hatching while it stands still.
+// The timeline of a group: a lane for each client, bars for what it owns, hatching while it stands still.
 "use strict";
 
 // Petroff's six colours (arxiv.org/abs/2107.02270); beyond six members a lane is known by its name.
@@ -19,13 +19,11 @@ function layout(group, from, to, width, now, above = -Infinity, below = Infinity
   const scale = (width - name) / (to - from);
   const x = (at) => name + (at - from) * scale;
   const seen = new Map();
-  const lanes = [], bars = [], pauses = [], marks = [], chips = [];
-  let row = 0;
+  const lanes = [], bars = [], pauses = [], marks = [], chips = [], awaited = [];
+  const { rows, of: rowOf } = lanesOf(group);
+  rows.forEach((first, row) => lanes.push({ member: first.id, name: first.name, top: HEAD + row * (LANE + GAP), colour: COLOURS[row % COLOURS.length] }));
   for (const member of group.members.values()) {
-    const top = HEAD + row * (LANE + GAP);
-    const colour = COLOURS[row % COLOURS.length];
-    lanes.push({ member: member.id, name: member.name, top, colour });
-    row++;
+    const { top, colour } = lanes[rowOf.get(member.id)];
     if (top + LANE < above || top > below) continue;
     seen.set(member.id, top);
     for (const segment of member.segments) {
@@ -50,13 +48,57 @@ function layout(group, from, to, width, now, above = -Infinity, below = Infinity
     taken.add(left * 4096 + top);
     marks.push({ member: mark.member, api: mark.api, error: mark.error, left, top: top + LANE - MARK, index: i });
   }
+  const worst = worstOf(group, now);
   group.rebalances.forEach((rebalance, index) => {
     const end = rebalance.assigned ?? rebalance.ended ?? now;
     if (rebalance.started <= to && end >= from) {
-      chips.push({ index, cause: rebalance.cause, left: Math.max(name, x(rebalance.started)), right: Math.min(width, Math.max(x(end), x(rebalance.started) + 2)) });
+      const share = worst?.index === index ? ` · ${percent(worst.share)}` : "";
+      for (const wait of waitsOf(rebalance, now, group.heartbeat)) {
+        const top = seen.get(wait.member);
+        if (top !== undefined) awaited.push({ member: wait.member, top, seconds: wait.to - wait.from, left: Math.max(name, x(wait.from)), right: Math.min(width, x(wait.to)) });
+      }
+      chips.push({ index, cause: rebalance.cause, label: rebalance.cause + share, left: Math.max(name, x(rebalance.started)), right: Math.min(width, Math.max(x(end), x(rebalance.started) + 2)) });
     }
   });
-  return { name, things: group.kind === "streams" ? "tasks" : "partitions", lanes, seen, bars, pauses, marks, chips, x };
+  return { name, things: group.kind === "streams" ? "tasks" : "partitions", lanes, seen, bars, pauses, awaited, marks, chips, x };
+}
+
+/**
+ * The lanes of a group: a client that leaves and comes back under another member id stays in its lane. `rows` has the first
+ * member of each, `of` the row of every member by id.
+ */
+function lanesOf(group) {
+  if (group.lanes?.changes === group.changes && group.lanes.size === group.members.size) return group.lanes;
+  const rows = [], of = new Map(), free = new Map();
+  for (const member of group.members.values()) {
+    const base = member.name.replace(/#\d+$/, "");
+    const same = free.get(base) ?? [];
+    // Members of one client id that are there at the same time are several processes.
+    const lane = same.find((each) => each.last.left !== null && each.last.left <= member.joined + 1e-3 && each.last.host === member.host);
+    if (lane) lane.last = member;
+    else {
+      same.push({ row: rows.length, last: member });
+      free.set(base, same);
+      rows.push(member);
+    }
+    of.set(member.id, (lane ?? same[same.length - 1]).row);
+  }
+  group.lanes = { changes: group.changes, size: group.members.size, rows, of };
+  return group.lanes;
+}
+
+/** What a member must take longer than the others for a rebalance to wait for it alone, in seconds. */
+const STANDS_OUT = 0.5;
+/** The member that a rebalance waited for while others were ready, in each phase: `{member, from, to}`. */
+function waitsOf(rebalance, now, heartbeat) {
+  const waits = [];
+  let at = rebalance.started;
+  for (const phase of phasesOf(rebalance, now)) {
+    const others = phase.name === "waiting for members" ? rebalance.waits[1]?.seconds ?? 0 : phase.name === "waiting for heartbeats" ? heartbeat : 0;
+    if (phase.member && phase.name !== "initial delay" && phase.seconds - others > STANDS_OUT) waits.push({ member: phase.member, from: at + others, to: at + phase.seconds });
+    at += phase.seconds;
+  }
+  return waits;
 }
 
 /** The place of the first mark at or after `at`. */
@@ -78,9 +120,11 @@ function firstAfter(marks, at) {
 function draw(scene, group, from, to, selected, now, moment = null) {
   const canvas = scene.querySelector("canvas");
   const width = scene.clientWidth;
-  const rows = group.members.size;
+  const rows = lanesOf(group).rows.length;
   const whole = HEAD + Math.max(1, rows) * (LANE + GAP) + FOOT;
-  const height = Math.min(whole, Math.max(HEAD + FOOT + 4 * (LANE + GAP), Math.round(window.innerHeight * 0.7)));
+  // On a narrow window the answer needs more lines below the drawing, and the list above it more too.
+  const part = window.innerWidth > 960 ? 0.32 : 0.22;
+  const height = Math.min(whole, Math.max(HEAD + FOOT + 4 * (LANE + GAP), Math.round(window.innerHeight * part)));
   scene.style.height = `${height}px`;
   scene.querySelector("i").style.height = `${whole - height}px`;
   const scrolled = Math.min(scene.scrollTop, whole - height);
@@ -96,8 +140,17 @@ function draw(scene, group, from, to, selected, now, moment = null) {
   pen.clearRect(0, 0, width, height);
   pen.font = FONT;
   pen.textBaseline = "middle";
+  // The colours of lines and of text are one if the system sets them: a shade would hide the text.
+  const outlined = matchMedia("(forced-colors: active)").matches;
   for (const chip of plan.chips) {
-    pen.fillStyle = chip.index === selected ? colours.accent : colours.line;
+    const colour = chip.index === selected ? colours.accent : colours.line;
+    if (outlined) {
+      pen.strokeStyle = colour;
+      pen.lineWidth = chip.index === selected ? 3 : 1;
+      pen.strokeRect(chip.left + 1.5, HEAD - 7.5, Math.max(0, chip.right - chip.left - 3), bottom - HEAD + 6);
+      continue;
+    }
+    pen.fillStyle = colour;
     pen.globalAlpha = chip.index === selected ? 0.35 : 0.6;
     pen.fillRect(chip.left, 0, chip.right - chip.left, bottom);
     pen.globalAlpha = 1;
@@ -110,9 +163,9 @@ function draw(scene, group, from, to, selected, now, moment = null) {
   pen.translate(0, -scrolled);
   drawLanes(pen, plan, colours);
   pen.restore();
-  for (const { chip, left } of captions(plan.chips, width, selected, (text) => measured(pen, text))) {
+  for (const { chip, text, left } of captions(plan.chips, width, selected, (each) => measured(pen, each))) {
     pen.fillStyle = chip.index === selected ? colours.accent : colours.ink;
-    pen.fillText(chip.cause, left, 12);
+    pen.fillText(text, left, 12);
   }
   if (moment !== null && moment >= from && moment <= to) {
     pen.fillStyle = colours.accent;
@@ -125,15 +178,16 @@ function draw(scene, group, from, to, selected, now, moment = null) {
 function captions(chips, width, selected, wide) {
   const found = [];
   for (const chip of [...chips.filter((each) => each.index === selected), ...chips.filter((each) => each.index !== selected)]) {
-    const size = wide(chip.cause), left = Math.min(chip.left, width - size - 4);
-    if (found.every((other) => left + size + 12 <= other.left || other.left + other.size + 12 <= left)) found.push({ chip, left, size });
+    const text = width < 600 ? chip.cause : chip.label, size = wide(text), left = Math.min(chip.left, width - size - 4);
+    if (found.every((other) => left + size + 12 <= other.left || other.left + other.size + 12 <= left)) found.push({ chip, text, left, size });
   }
   return found;
 }
 
 function drawLanes(pen, plan, colours) {
+  const visible = new Set(plan.seen.values());
   for (const lane of plan.lanes) {
-    if (!plan.seen.has(lane.member)) continue;
+    if (!visible.has(lane.top)) continue;
     pen.fillStyle = colours.ink;
     pen.fillText(clipped(pen, lane.name, plan.name - 16), 8, lane.top + LANE / 2);
   }
@@ -157,10 +211,28 @@ function drawLanes(pen, plan, colours) {
   pen.font = FONT;
   pen.strokeStyle = colours.ink;
   for (const pause of plan.pauses) hatch(pen, pause.left, pause.top, Math.max(2, pause.right - pause.left), LANE - 8);
+  for (const wait of plan.awaited) frame(pen, wait, colours);
   for (const mark of plan.marks) {
     pen.fillStyle = mark.error ? colours.bad : colours.faint;
     pen.fillRect(mark.left, mark.top, 2, MARK);
   }
+}
+
+/** A dashed frame around the time in which all wait for a member, with words where there is room. */
+function frame(pen, wait, colours) {
+  const wide = Math.max(3, wait.right - wait.left);
+  pen.strokeStyle = pen.fillStyle = colours.bad;
+  pen.lineWidth = 2;
+  pen.setLineDash([6, 3]);
+  pen.strokeRect(wait.left + 1, wait.top - 2, wide - 2, LANE - 4);
+  pen.setLineDash([]);
+  pen.lineWidth = 1;
+  const text = `all wait for it, ${seconds(wait.seconds)}`, size = measured(pen, text);
+  if (size > wide - 60) return;
+  pen.fillStyle = colours.paper;
+  pen.fillRect(wait.right - size - 10, wait.top + 1, size + 6, LANE - 10);
+  pen.fillStyle = colours.bad;
+  pen.fillText(text, wait.right - size - 7, wait.top + (LANE - 8) / 2 + 0.5);
 }
 
 const widths = new Map();
@@ -180,7 +252,7 @@ function tokens(element) {
   const probe = document.createElement("i");
   element.parentElement.append(probe);
   const found = {};
-  for (const name of ["ink", "faint", "line", "accent", "bad"]) {
+  for (const name of ["ink", "faint", "line", "accent", "bad", "paper"]) {
     probe.style.color = `var(--${name})`;
     found[name] = getComputedStyle(probe).color;
   }

@@ -1,8 +1,7 @@
-"""What moved between two assignments, and how much of it had to.
+"""Partitions that moved between two assignments, and the smallest number that had to move.
 
-Decides the least number of partitions that must change hands so that nobody has more than one partition more than
-another. It assumes that every member may own every partition; where subscriptions differ, the figure is a lower bound.
-Pure: plain data in, plain data out.
+The minimum lets no member have more than one partition more than another. It assumes that every member may own every
+partition; with different subscriptions it is a lower bound. Pure: plain data in, plain data out.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ Owners: TypeAlias = Mapping[Partition, str]
 
 
 class Moved(NamedTuple):
-    """`moved` partitions changed hands; `needed` is the least that had to; `between` moved from one member that stayed
-    to another, sorted."""
+    """`moved` partitions changed owners; `needed` is the smallest possible number; `between` are those that moved
+    between two remaining members, sorted.
+    """
 
     moved: int
     needed: int
@@ -27,7 +27,7 @@ class Moved(NamedTuple):
 
 
 def owners_of(assignments: Mapping[str, Mapping[str, Iterable[int]] | int]) -> dict[Partition, str]:
-    """The `assignments` of an event by partition; what a protocol other than `consumer` assigns cannot be known."""
+    """Return the `assignments` of an event by partition; assignments of other protocols than `consumer` are skipped."""
     return {
         (topic, number): member
         for member, topics in assignments.items()
@@ -38,7 +38,7 @@ def owners_of(assignments: Mapping[str, Mapping[str, Iterable[int]] | int]) -> d
 
 
 def by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
-    """The numbers of partitions by their topics, sorted."""
+    """Return the numbers of partitions by topic, sorted."""
     topics: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         topics.setdefault(topic, []).append(number)
@@ -46,9 +46,9 @@ def by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
 
 
 def compare(before: Owners, after: Owners, members: Iterable[str]) -> Moved:
-    """What moved from `before` to `after`, an assignment to `members`.
+    """Count the moves from `before` to `after`, an assignment to `members`.
 
-    A partition that nobody owned before has not moved.
+    A partition without an owner before has not moved.
     """
     staying = set(members)
     changed = sorted(partition for partition, member in after.items() if before.get(partition, member) != member)
@@ -57,12 +57,12 @@ def compare(before: Owners, after: Owners, members: Iterable[str]) -> Moved:
 
 
 def _needed(before: Owners, after: Owners, members: set[str]) -> int:
-    kept = Counter(member for partition, member in before.items() if partition in after and member in members)
+    remaining = Counter(member for partition, member in before.items() if partition in after and member in members)
     orphans = sum(1 for partition, member in before.items() if partition in after and member not in members)
     if not members:
         return 0
     share, more = divmod(len(after), len(members))
-    # Who has most gets the larger shares: so the fewest partitions move.
-    owned = sorted((kept[member] for member in members), reverse=True)
+    # The members with the most partitions get the larger shares, so that the fewest partitions move.
+    owned = sorted((remaining[member] for member in members), reverse=True)
     excess = sum(max(0, count - share - (1 if place < more else 0)) for place, count in enumerate(owned))
     return orphans + excess

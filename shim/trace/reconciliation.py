@@ -1,8 +1,8 @@
-"""One rebalance of a consumer group (KIP-848): from a new group epoch until every member is stable at it.
+"""`Reconciliation`: one rebalance of a group with epochs (KIP-848), from a new group epoch until all members are
+stable.
 
-Decides how its time divides into phases and whom each is put down to, as `rebalance.py` does for a classic group. Here
-nobody stops to join: a member that has to give up partitions learns of it by a heartbeat, and whoever is to have them
-gets them by a heartbeat after that. It does not know events; `history.py` does.
+Its time divides into phases, as in `rebalance.py`. Here no member stops to join: a member learns from a heartbeat which
+partitions to revoke, and the new owner gets them in a later heartbeat.
 
 Times are seconds of Unix time. Source: KIP-848; semantics 4.5, 4.6.
 """
@@ -12,20 +12,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kafka_shim.why.moves import Partition
-from kafka_shim.why.rebalance import Join, Phase, Rebalance
+from kafka_shim.trace.moves import Partition
+from kafka_shim.trace.rebalance import Join, Phase, Rebalance
 
 NOT_ASSIGNED: Final = "waiting for any heartbeat"
+INTERVAL: Final = "waiting for the assignment interval"
 REVOKING: Final = "waiting for revocation"
 HANDING_OVER: Final = "waiting for heartbeats"
 
 _SLOW_SECONDS: Final = 0.2
 AWAY: Final = -2
-"""The member epoch of a static member that is away."""
+"""The member epoch of a static member that has left for a while."""
 
 
 class Wait(NamedTuple):
-    """`member_id` could not have all of its target assignment, since `holder` still had some of it."""
+    """`member_id` could not get its whole target assignment, since `holder` still had a part of it."""
 
     member_id: str
     holder: str
@@ -33,7 +34,9 @@ class Wait(NamedTuple):
 
 @dataclass(slots=True)
 class Current:
-    """What a member has: `assigned` it may use, `revoking` it is to give up first. `state` is as in the trace."""
+    """A member's current assignment: `assigned` partitions it may use, `revoking` ones it must revoke first. `state` is
+    as in the trace.
+    """
 
     epoch: int = 0
     state: str = ""
@@ -41,46 +44,50 @@ class Current:
     revoking: frozenset[Partition] = frozenset()
     waits_for: tuple[str, ...] = ()
     since: float = 0.0
-    """When it last changed."""
+    """Time of its last change."""
 
 
 @dataclass(slots=True)
 class Reconciliation(Rebalance):
-    """`targeted` is when the target assignment was computed, `assigned` when the last member was stable at the epoch.
-    `eager` is False: no member gives up what it keeps."""
+    """One rebalance with an epoch. `interval_ended` is the time from which on its target assignment could be computed,
+    None if that did not wait; `targeted` is the time of the target assignment, `assigned` the time at which the
+    last member was stable. `eager` is False: no member revokes partitions that it keeps.
+    """
 
+    interval_ended: float | None = None
     targeted: float | None = None
     revocation_sent: dict[str, float] = field(default_factory=dict)
-    """When each member was told to give up partitions, by its id."""
+    """By member id, the time at which it was asked to revoke partitions."""
     released: dict[str, float] = field(default_factory=dict)
-    """When each had given them up, left or was fenced."""
+    """By member id, the time at which it had revoked them, left or was fenced."""
     settled: dict[str, float] = field(default_factory=dict)
-    """When each was stable at the epoch."""
+    """By member id, the time at which it was stable at the epoch."""
     waits: dict[Wait, float] = field(default_factory=dict)
-    """Since when each wait was known."""
+    """Start of each wait."""
     holding: tuple[str, ...] = ()
-    """Who had not given up its partitions when the next epoch began."""
+    """Members that had not revoked their partitions when the next epoch began."""
     stood_still: float = 0.0
 
     @property
     def last_release(self) -> tuple[str, float] | None:
-        """Who was the last to give up its partitions, and when."""
+        """The last member to revoke its partitions, and the time."""
         late = max(self.released, key=lambda member: self.released[member], default=None)
         return None if late is None else (late, self.released[late])
 
     @property
     def seconds(self) -> float:
-        """How long it took, as far as it went."""
+        """Its duration, or the duration so far."""
         times = (self.started, self.targeted or 0.0, *self.revocation_sent.values(), *self.released.values())
         over = self.over
         return max(0.0, (over if over is not None else max(*times, *self.settled.values())) - self.started)
 
     @property
     def phases(self) -> list[Phase]:
-        """Its time, divided; the parts add up to `seconds`."""
+        """Its phases; their durations add up to `seconds`."""
         over = self.started + self.seconds
         targeted = min(self.targeted if self.targeted is not None else over, over)
-        phases = [Phase(NOT_ASSIGNED, max(0.0, targeted - self.started))]
+        due = self.started if self.interval_ended is None else min(self.interval_ended, targeted)
+        phases = [Phase(INTERVAL, due - self.started), Phase(NOT_ASSIGNED, max(0.0, targeted - due))]
         last, given_up = self.last_release, targeted
         if self.holding and self.assigned is None:
             given_up = over
@@ -94,8 +101,9 @@ class Reconciliation(Rebalance):
 
     @property
     def slow(self) -> Join | None:
-        """The member that was the last to give up its partitions, if it took most of the time to do so after it was
-        told. `seconds` are since the start, `called` when it was told."""
+        """The last member to revoke its partitions, if that took most of the time. `seconds` and `called`, the time of
+        the request to revoke, are since the start.
+        """
         last = self.last_release
         if last is None or last[0] not in self.revocation_sent or last[0] in self.dropped:
             return None
@@ -107,11 +115,12 @@ class Reconciliation(Rebalance):
 
     @property
     def member_seconds(self) -> float:
-        """Nobody is without a valid assignment meanwhile."""
+        """0: members always have a valid assignment."""
         return 0.0
 
     @property
     def partition_seconds(self) -> float:
-        """Seconds that partitions stood still, added up: from when their owner was told to give them up, left or was
-        last heard of, until another had them."""
+        """Sum of the seconds of partitions without an owner: from the request to revoke, the departure or the last
+        heartbeat of the old owner until the new owner has them.
+        """
         return self.stood_still

@@ -1,7 +1,6 @@
-"""The events of traces, in order of time.
+"""Reader of traces: their events in order of time.
 
-Decides which files belong to a trace, how they are unpacked, and which lines are events. It does not know what an event
-means. Format: `docs/trace.md`.
+It finds the files of a trace, decompresses them, and skips lines that are not needed. Format: `docs/trace.md`.
 """
 
 from __future__ import annotations
@@ -9,8 +8,10 @@ from __future__ import annotations
 import gzip
 import heapq
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from io import BufferedReader
+from io import BufferedReader, BytesIO
+from mmap import mmap
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,9 +19,14 @@ import cramjam
 import orjson
 
 Event = dict[str, Any]
-"""An event of `docs/trace.md`, as JSON has it."""
+"""An event of `docs/trace.md`, as parsed JSON."""
 
 STDIN: Final = Path("-")
+MIB: Final = 1024 * 1024
+LONGEST_LINE: Final = 256 * MIB
+"""Bytes of a line that a packed file may have: a frame has 100 MiB, and a journal writes it in base64."""
+LONGEST_ZSTD: Final = 1024 * MIB
+"""Bytes that a zstd file may have unpacked."""
 _BORING: Final = b'"api":"Heartbeat"'
 _STEADY: Final = b'"api":"ConsumerGroupHeartbeat"'
 _SAYS_LITTLE: Final = b'"rebalance_timeout_ms":-1'
@@ -29,16 +35,16 @@ _WITHOUT_GROUP: Final = (b'{"event":"trace"', b'{"event":"end_offsets"')
 
 
 class UnreadableTrace(Exception):
-    """A trace that cannot be read; the message is one sentence."""
+    """An unreadable trace; the message is one sentence."""
 
 
 def read(
     traces: Sequence[Path], *, group: str | None = None, since: float | None = None, until: float | None = None
 ) -> Iterator[Event]:
-    """The events of traces, of several in order of their wall-clock time. `-` is standard input.
+    """Yield the events of traces, merged by wall-clock time. `-` is standard input.
 
-    With a `group`, only its events and those of no group, without its accepted heartbeats: what is left out is not even
-    parsed. `since` and `until` are seconds of Unix time. Raises UnreadableTrace.
+    With a `group`, yield only its events and those without a group, except its accepted heartbeats; other lines are not
+    even parsed. `since` and `until` are seconds of Unix time. Raises UnreadableTrace.
     """
     keep = _everything if group is None else _of_group(group)
     streams = [_events(trace, keep) for trace in traces]
@@ -60,10 +66,10 @@ def _everything(line: bytes) -> bool:
 
 
 def _of_group(group: str) -> Callable[[bytes], bool]:
-    named = b'"group":' + orjson.dumps(group)
+    name_field = b'"group":' + orjson.dumps(group)
 
     def keep(line: bytes) -> bool:
-        if named not in line:
+        if name_field not in line:
             return line.startswith(_WITHOUT_GROUP)
         if _ACCEPTED not in line:
             return True
@@ -81,18 +87,18 @@ def _events(trace: Path, keep: Callable[[bytes], bool]) -> Iterator[Event]:
                 event = orjson.loads(line)
                 event["event"]
             except (ValueError, KeyError, TypeError):
-                # The last line of a trace that is still being written may be half a line.
+                # The last line of a trace that is still being written may be incomplete.
                 if not line.endswith(b"\n"):
                     return
                 if line.startswith(b'{"journal":'):
                     command = f"kafka-shim replay {path} --trace trace.jsonl"
                     raise UnreadableTrace(f"{path} is a journal; {command} writes its trace.") from None
-                raise UnreadableTrace(f"Line {number} of {_name(path)} is no event of a trace.") from None
+                raise UnreadableTrace(f"Line {number} of {_name(path)} is not an event of a trace.") from None
             yield event
 
 
 def files_of(trace: Path) -> list[Path]:
-    """The files of a trace, the oldest first: `trace.jsonl.1`, `trace.jsonl.2`, ..., `trace.jsonl`."""
+    """Return the files of a trace, the oldest first: `trace.jsonl.1`, `trace.jsonl.2`, ..., `trace.jsonl`."""
     if trace == STDIN:
         return [trace]
     if trace.is_dir():
@@ -105,7 +111,7 @@ def files_of(trace: Path) -> list[Path]:
 
 
 def lines_of(path: Path) -> Iterable[bytes]:
-    """The lines of one file, unpacked if it is packed. Raises UnreadableTrace."""
+    """Return the lines of one file, decompressed if necessary. Raises UnreadableTrace."""
     try:
         file = sys.stdin.buffer if path == STDIN else path.open("rb")
     except OSError as error:
@@ -115,17 +121,24 @@ def lines_of(path: Path) -> Iterable[bytes]:
         return _unpacked(gzip.open(file), path)
     if magic == b"\x28\xb5\x2f\xfd":
         try:
-            return bytes(cramjam.zstd.decompress(file.read())).splitlines(keepends=True)
+            # Pages of it that nothing is written to take no memory.
+            with mmap(-1, LONGEST_ZSTD) as unpacked:
+                size = cramjam.zstd.decompress_into(file.read(), unpacked)
+                return BytesIO(unpacked[:size])
         except cramjam.DecompressionError:
-            raise UnreadableTrace(f"{_name(path)} is no whole zstd file.") from None
+            reason = f"is not a complete zstd file, or has more than {LONGEST_ZSTD // MIB} MiB unpacked"
+            raise UnreadableTrace(f"{_name(path)} {reason}.") from None
     return file
 
 
-def _unpacked(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
+def _unpacked(lines: gzip.GzipFile, path: Path) -> Iterator[bytes]:
     try:
-        yield from lines
-    except (EOFError, OSError):
-        raise UnreadableTrace(f"{_name(path)} is no whole gzip file.") from None
+        while line := lines.readline(LONGEST_LINE + 1):
+            if len(line) > LONGEST_LINE:
+                raise UnreadableTrace(f"{_name(path)} has a line of more than {LONGEST_LINE // MIB} MiB.")
+            yield line
+    except (EOFError, OSError, zlib.error):
+        raise UnreadableTrace(f"{_name(path)} is not a complete gzip file.") from None
 
 
 def _name(path: Path) -> str:

@@ -1,8 +1,7 @@
-"""One rebalance, as it shows in a trace: its phases, who was slow, and what it cost.
+"""`Rebalance`: one rebalance of a classic group: its phases, its slowest member, and its cost.
 
-Decides how the time of a rebalance divides into phases, which are disjoint and add up to it, and whom each is put down
-to. Nobody is blamed for waiting: the initial delay (`group.initial.rebalance.delay.ms`) is the broker's, and the leader
-is judged by its own time alone. It does not know events; `history.py` does.
+Its time divides into disjoint phases, each attributed to the members it waited for. Waiting is no member's fault: the
+initial delay (`group.initial.rebalance.delay.ms`) is the broker's, and the leader is judged by its own time alone.
 
 Times are seconds on the coordinator's clock. Source: the terms of `docs/trace.md`; semantics 2.4.
 """
@@ -12,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kafka_shim.why.moves import Moved, Partition
+from kafka_shim.trace.moves import Moved, Partition
 
 INITIAL_DELAY: Final = "initial delay"
 WAITING_FOR_MEMBERS: Final = "waiting for members"
@@ -22,12 +21,13 @@ WAITING_FOR_SYNCS: Final = "waiting for syncs"
 
 _SLOW_SECONDS: Final = 0.2
 _SLOW_TIMES: Final = 3.0
+_LONG_SECONDS: Final = 1.0
 HEARTBEAT_SECONDS: Final = 3.0
-"""`heartbeat.interval.ms` of Kafka's clients unless they are told otherwise."""
+"""Default `heartbeat.interval.ms` of Kafka's clients, in seconds."""
 
 
 class Phase(NamedTuple):
-    """A part of a rebalance; `members` are whom it waited for, empty if for nobody."""
+    """A part of a rebalance; `members` are those it waited for, perhaps none."""
 
     name: str
     seconds: float
@@ -35,7 +35,9 @@ class Phase(NamedTuple):
 
 
 class Join(NamedTuple):
-    """`member_id` joined `seconds` after the start; `called` is when it learned of the rebalance, None if unknown."""
+    """`member_id` joined `seconds` after the start; `called` is the time at which it learned of the rebalance, None if
+    unknown.
+    """
 
     member_id: str
     seconds: float
@@ -44,10 +46,10 @@ class Join(NamedTuple):
 
 @dataclass(slots=True)
 class Rebalance:
-    """From the moment a group had to rebalance until its members had their assignments.
+    """One rebalance, from its cause until all members have their assignments.
 
-    `ended` is when the JoinGroups were answered, `assigned` when the leader's assignments arrived, `synced` when the
-    last member had its own; None for what did not happen. `eager`: members gave up everything to join.
+    `ended` is the time of the answers to JoinGroup, `assigned` of the leader's assignments, `synced` of the last
+    member's assignment; None if it did not happen. `eager`: members revoked all partitions to join.
     """
 
     group: str
@@ -61,7 +63,7 @@ class Rebalance:
     eager: bool = True
     inferred: bool = False
     silent: float = 0.0
-    """For how many seconds before the start the member that brought it about had given no sign of life."""
+    """Seconds of silence, before the start, of the member that triggered it."""
     generation_before: int | None = None
     generation: int | None = None
     ended: float | None = None
@@ -74,37 +76,37 @@ class Rebalance:
     called: dict[str, float] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
     arrived: dict[str, float] = field(default_factory=dict)
-    """When each member's JoinGroup arrived, by member id."""
+    """Arrival of each member's JoinGroup, by member id."""
     resumed: dict[str, float] = field(default_factory=dict)
-    """When each member had its assignment."""
+    """Time at which each member had its assignment."""
     owned_before: dict[Partition, str] = field(default_factory=dict)
     owned_after: dict[Partition, str] = field(default_factory=dict)
     stopped: dict[Partition, float] = field(default_factory=dict)
-    """Since when nobody has owned a partition that was given up before the rebalance."""
+    """Start of the time without an owner, of partitions revoked before the rebalance."""
     moved: Moved | None = None
-    """None while partitions that somebody gave up have no owner yet: they move with the follow-up."""
+    """None while revoked partitions have no owner yet: they move with the follow-up."""
     faults: list[str] = field(default_factory=list)
-    """What a fault injected during it."""
+    """Faults injected during it."""
     superseded: float | None = None
-    """When the next rebalance began, if this one was not over."""
+    """Start of the next rebalance, if this one had not ended."""
 
     @property
     def over(self) -> float | None:
-        """When it was over for the last member, or given up for the next; None while it goes on."""
+        """The time at which it ended for the last member, or the next one began; None while it lasts."""
         if self.assigned is not None:
             return max(self.assigned, self.synced or 0.0)
         return self.superseded if self.superseded is not None else (self.ended if not self.members else None)
 
     @property
     def seconds(self) -> float:
-        """How long it took, as far as it went."""
+        """Its duration, or the duration so far."""
         over = self.over
         last = over if over is not None else max(self.started, self.ended or 0.0)
         return max(0.0, last - self.started)
 
     @property
     def phases(self) -> list[Phase]:
-        """Its time, divided; the parts add up to `seconds`."""
+        """Its phases; their durations add up to `seconds`."""
         over = self.started + self.seconds
         ended = min(self.ended if self.ended is not None else over, over)
         assigned = min(self.assigned if self.assigned is not None else over, over)
@@ -120,7 +122,7 @@ class Rebalance:
             return [Phase(INITIAL_DELAY, whole)]
         last = self.joins[0].seconds if self.joins else 0.0
         waited = min(last, whole)
-        # After the last that came, only those were waited for that never did.
+        # After the last member joined, it waited only for those that never did.
         if self.dropped and whole - waited > _SLOW_SECONDS:
             return [Phase(WAITING_FOR_MEMBERS, waited, self._last()), Phase(NEVER_CAME, whole - waited, self.dropped)]
         return [Phase(WAITING_FOR_MEMBERS, whole, self._last())]
@@ -130,19 +132,26 @@ class Rebalance:
 
     @property
     def slow(self) -> Join | None:
-        """The member that joined last, if it kept the others waiting for long. Until its next heartbeat it cannot know
-        that it is to join: an interval as clients have it by default is not its fault."""
+        """The member that joined last, if the others waited long for it. It cannot know of the rebalance before its
+        next heartbeat: one default heartbeat interval is not counted.
+        """
         if self.initial or len(self.joins) < 2:
             return None
         last, next_ = self.joins[0], self.joins[1]
         own = last.seconds - min(last.called or 0.0, HEARTBEAT_SECONDS)
         if own > _SLOW_SECONDS and last.seconds > _SLOW_TIMES * next_.seconds:
             return last
-        return None
+        # Late heartbeats of the others hide a member that takes its time after its own.
+        begin = HEARTBEAT_SECONDS if last.called is None else last.called
+        return last if last.seconds - max(begin, next_.seconds) > _LONG_SECONDS else None
 
     @property
-    def member_seconds(self) -> float:
-        """Seconds that members had no valid assignment, added up: from their JoinGroup to their assignment."""
+    def member_seconds(self) -> float | None:
+        """Sum of the seconds of members without a valid assignment: from their JoinGroup to their assignment. None if
+        no JoinGroup was seen.
+        """
+        if not self.arrived and self.members:
+            return None
         return sum(
             max(0.0, resumed - self.arrived[member])
             for member, resumed in self.resumed.items()
@@ -151,10 +160,10 @@ class Rebalance:
 
     @property
     def partition_seconds(self) -> float:
-        """Seconds that partitions stood still, added up.
+        """Sum of the seconds of partitions without consumption.
 
-        A partition of a member that stayed stands still from its JoinGroup on, if the protocol is eager or it moved;
-        one of a member that went, from the start of the rebalance on, or from its last sign of life.
+        A partition of a remaining member stops at its JoinGroup, if the protocol is eager or the partition moved; one
+        of a lost member stops at the start of the rebalance, or at the member's last request.
         """
         total = 0.0
         for partition, member in self.owned_after.items():
@@ -164,7 +173,7 @@ class Rebalance:
                 continue
             stopped = self.stopped.get(partition)
             if stopped is None:
-                gone = self.started - (self.silent if before == self.trigger else 0.0)
-                stopped = self.arrived.get(before, self.started) if before in self.members else gone
+                lost_at = self.started - (self.silent if before == self.trigger else 0.0)
+                stopped = self.arrived.get(before, self.started) if before in self.members else lost_at
             total += max(0.0, resumed - stopped)
         return total

@@ -1,7 +1,7 @@
-"""What the members of a consumer group (KIP-848) have and are to have, gathered from the events of a trace.
+"""Epochs and assignments of a group with epochs (KIP-848), collected from the events of a trace.
 
-Decides which events belong to one of its rebalances, and who owns what meanwhile. How a rebalance is judged is in
-`reconciliation.py`, what every kind of group has in common in `history.py`. All times are seconds of Unix time.
+It assigns events to rebalances and tracks the owners of partitions. `reconciliation.py` has the phases of one
+rebalance, `history.py` the parts common to all kinds of groups. All times are seconds of Unix time.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from kafka_shim.groups.causes import Cause
-from kafka_shim.why.moves import Partition, compare
-from kafka_shim.why.rebalance import Rebalance
-from kafka_shim.why.reconciliation import AWAY, Current, Reconciliation, Wait
+from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.moves import Partition, compare
+from kafka_shim.trace.rebalance import Rebalance
+from kafka_shim.trace.reconciliation import AWAY, Current, Reconciliation, Wait
 
 STABLE: Final = "STABLE"
 WITH_EPOCHS: Final = frozenset({"consumer", "share", "streams"})
-"""The kinds of groups that have epochs, as the `rule` of their events names them. A streams group has tasks, by
-subtopology, where others have partitions."""
+"""Kinds of groups with epochs, as in the `rule` of their events. A streams group has tasks, by subtopology, instead of
+partitions.
+"""
 
 
 class Group(Protocol):
-    """What is known of a group of any kind; see `GroupHistory`, which implements it."""
+    """Parts of `GroupHistory` that this module uses."""
 
     generation: int | None
     protocol: str
@@ -40,7 +41,9 @@ class Group(Protocol):
 
 
 class Epochs:
-    """`targets` is what each member is to have, `current` what it has, both by member id."""
+    """Member assignments of one group: `targets` are the target assignments, `current` the present ones, by member
+    id.
+    """
 
     def __init__(self, history: Group) -> None:
         self.kind = "consumer"
@@ -48,10 +51,10 @@ class Epochs:
         self.current: dict[str, Current] = {}
         self._history = history
         self._places: dict[str, frozenset[Partition]] = {}
-        """Target assignments of static members that lost their place, by group instance id."""
+        """Target assignments of static members that were replaced, by group instance id."""
 
     def epoch(self, event: Mapping[str, Any], at: float) -> None:
-        """A group epoch began."""
+        """Handle the start of a group epoch."""
         history = self._history
         before = history.current
         if before is not None and before.over is None:
@@ -74,18 +77,19 @@ class Epochs:
             inferred=bool(event.get("inferred")),
             members=tuple(history.present),
             owned_before=owned,
+            interval_ended=at + event["waits_ms"] / 1000 if "waits_ms" in event else None,
         )
         if rebalance.cause == Cause.SESSION_EXPIRED:
             rebalance.silent = history.sessions.get(rebalance.trigger, 0.0)
         history.begin(rebalance)
         history.generation = event["generation"]
         if not history.present:
-            # Nobody is left to assign anything to.
+            # No member is left to assign partitions to.
             rebalance.assigned = at
             history.owners, history.revoked = {}, {}
 
     def target(self, event: Mapping[str, Any], at: float) -> None:
-        """A target assignment was computed; members it does not name have theirs still."""
+        """Handle a new target assignment; a member that it does not name keeps its target."""
         history = self._history
         for member, topics in event["assignments"].items():
             self.targets[member] = partitions_of(topics)
@@ -93,7 +97,7 @@ class Epochs:
         rebalance = history.current
         if not isinstance(rebalance, Reconciliation):
             return
-        # What a relay knows of a target is complete when the group has come to rest.
+        # A relay's target is complete only when the group has come to rest.
         if rebalance.targeted is None or event.get("inferred"):
             rebalance.targeted = at if rebalance.targeted is None else rebalance.targeted
             rebalance.protocol = event["assignor"]
@@ -103,20 +107,20 @@ class Epochs:
             rebalance.moved = compare(rebalance.owned_before, after, rebalance.members)
 
     def has(self, member_id: str) -> Current:
-        """What a member has; of one that did not speak since the group was a classic one, what it had then."""
-        found = self.current.get(member_id)
-        if found is None:
+        """Return a member's current assignment; before its first heartbeat, the one it had in the classic group."""
+        current = self.current.get(member_id)
+        if current is None:
             owned = (partition for partition, owner in self._history.owners.items() if owner == member_id)
-            found = self.current[member_id] = Current(assigned=frozenset(owned))
-        return found
+            current = self.current[member_id] = Current(assigned=frozenset(owned))
+        return current
 
     def target_of(self, member_id: str) -> frozenset[Partition]:
-        """What a member is to have; what it has, where the trace does not say."""
-        found = self.targets.get(member_id)
-        return self.has(member_id).assigned if found is None else found
+        """Return a member's target assignment; its current one if the trace has none."""
+        target = self.targets.get(member_id)
+        return self.has(member_id).assigned if target is None else target
 
     def reconciliation(self, event: Mapping[str, Any], at: float) -> None:
-        """A member came nearer to its target assignment."""
+        """Handle a step of a member towards its target assignment."""
         member_id, history = event["member_id"], self._history
         history.member(member_id)
         before = self.has(member_id)
@@ -148,21 +152,21 @@ class Epochs:
             rebalance.waits.setdefault(Wait(member_id, holder), at)
         if has.state == STABLE and has.epoch == rebalance.generation:
             rebalance.settled[member_id] = at
-            # A group of one member may be Stable before and after, and then no `state` event says so.
+            # A group of one member may be Stable before and after, and then there is no `state` event.
             settled = rebalance.settled
             if len(settled) >= len(history.present) and history.present.keys() <= settled.keys():
                 rebalance.assigned = at
 
     def state(self, event: Mapping[str, Any], at: float) -> None:
-        """The group is in another state; one that is Stable has ended its rebalance."""
+        """Handle a change of the group's state; Stable ends its rebalance."""
         if event["rule"] in WITH_EPOCHS:
             self.kind = event["rule"]
         rebalance = self._history.current
         if event["to"] == "Stable" and isinstance(rebalance, Reconciliation) and rebalance.assigned is None:
             rebalance.assigned = max(at, rebalance.started)
 
-    def gone(self, member_id: str, instance_id: str | None, how: str, at: float) -> None:
-        """A member left or was removed."""
+    def on_departure(self, member_id: str, instance_id: str | None, how: str, at: float) -> None:
+        """Handle a member that left or was removed."""
         history = self._history
         has = self.has(member_id)
         del self.current[member_id]
@@ -181,34 +185,35 @@ class Epochs:
             if how in ("expired", "removed"):
                 rebalance.dropped = (*rebalance.dropped, member_id)
 
-    def took_place(self, member_id: str, instance_id: str | None) -> None:
-        """A static member is back under another id: its target assignment is what it was."""
+    def on_return(self, member_id: str, instance_id: str | None) -> None:
+        """Give a static member that returned under another id its old target assignment."""
         if instance_id in self._places:
             self.targets[member_id] = self._places.pop(instance_id)
 
     def waiting(self) -> list[tuple[str, str]]:
-        """Whom the rebalance under way waits for, by member id, each with what it is to do."""
+        """Return the members that the current rebalance waits for, each with its missing action."""
         history = self._history
         rebalance = history.current
         if not isinstance(rebalance, Reconciliation) or rebalance.over is not None:
             return []
         if rebalance.targeted is None:
-            return [("", "any member is to send a heartbeat")]
-        found = []
+            wait = "" if rebalance.interval_ended is None else "the assignment interval must pass, and then "
+            return [("", f"{wait}any member must send a heartbeat")]
+        missing = []
         for member_id in history.present:
             has = self.has(member_id)
             if has.epoch == AWAY:
-                found.append((member_id, "is away, a static member, and is to come back or expire"))
+                missing.append((member_id, "is away, a static member, and must come back or expire"))
             elif has.revoking:
                 count = len(has.revoking)
-                found.append((member_id, f"is to give up {count} partition{'s' * (count != 1)}"))
+                missing.append((member_id, f"must give up {count} partition{'s' * (count != 1)}"))
             elif (has.state != STABLE or has.epoch != rebalance.generation) and not any(
                 self.has(holder).revoking for holder in has.waits_for
             ):
-                found.append((member_id, "is to send a heartbeat"))
-        return found
+                missing.append((member_id, "must send a heartbeat"))
+        return missing
 
 
 def partitions_of(topics: Mapping[str, Iterable[int]]) -> frozenset[Partition]:
-    """Partitions by topic, as events have them."""
+    """Convert partitions by topic, as in events."""
     return frozenset((topic, number) for topic, numbers in topics.items() for number in numbers)

@@ -1,0 +1,351 @@
+"""The events of a trace: one class for each kind, with the type and the meaning of its fields, and the `KINDS`.
+
+`schema.py` derives the schema from these classes, `docs/trace.md` and the columns of the pipeline follow from it. An
+event is a plain dictionary of JSON; the classes exist for readers and for the type checker.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict, get_args
+
+SCHEMA_VERSION: Final = 2
+
+FaultAction = Literal["error", "delay", "drop", "swallow", "close", "duplicate", "half-open", "slow"]
+"""Actions of the faults of a laboratory; `shim/lab/faults.py` describes them."""
+FAULT_ACTIONS: Final[tuple[str, ...]] = get_args(FaultAction)
+
+GroupId: TypeAlias = Annotated[str, "group id"]
+OffsetsPartition: TypeAlias = Annotated[int, "partition of `__consumer_offsets`"]
+RuleName: TypeAlias = Annotated[str, "the rule that decided, as named in `docs/states.md`"]
+Generation: TypeAlias = Annotated[int, "generation after the event"]
+CauseName: TypeAlias = Annotated[str, "why the group rebalanced, one of the causes below"]
+Trigger: TypeAlias = Annotated[str, "id of the member that caused the rebalance; empty if no member did"]
+Shares: TypeAlias = dict[str, list[int]]
+"""Partitions by topic; of a streams group tasks by subtopology."""
+
+
+class TracedNode(TypedDict):
+    """A broker."""
+
+    node: int
+    host: str
+    port: int
+
+
+class Waited(TypedDict):
+    """A member, and the milliseconds from the start of the round until it joined."""
+
+    member_id: str
+    ms: float
+
+
+class TracedPartition(TypedDict):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+class Offset(TracedPartition):
+    """An offset of a partition."""
+
+    offset: int
+
+
+class Event(TypedDict):
+    """The fields of every event."""
+
+    event: Annotated[str, "kind of the event"]
+    seq: Annotated[int, "sequence number in this trace, without gaps"]
+    mono: Annotated[float, "seconds on the coordinator's monotonic clock"]
+    wall: Annotated[float, "seconds of Unix time"]
+    inferred: NotRequired[Annotated[bool, "true: concluded from requests and answers; only a relay writes it"]]
+
+
+class TraceBegun(Event):
+    """The first line of every file of a trace. A file that has grown to its limit is renamed to its name and a number,
+    1 for the oldest, and the next one begun.
+    """
+
+    schema: Annotated[int, "version of this schema"]
+    run: Annotated[str, "which run of the coordinator it is, a random id"]
+    file: Annotated[int, "number of the file in this run, from 1 on"]
+    release: Annotated[str, "the release of Kafka the coordinator poses as"]
+    nodes: Annotated[list[TracedNode], "objects of `node`, `host` and `port`, the brokers"]
+
+
+class Exchange(Event):
+    """A request was answered. `arrived` to `mono` is how long it took, time parked included."""
+
+    conn: Annotated[int, "number of the connection"]
+    node: Annotated[int, "node id of the broker"]
+    api: Annotated[str, "name of the API"]
+    version: Annotated[int, "version of the request"]
+    correlation_id: Annotated[int, "correlation id of the request"]
+    client_id: Annotated[str, "client id of the request's header"]
+    group: Annotated[str | None, "group id, if the request has one, or may not find the coordinator of one"]
+    member: Annotated[str | None, "member id the request speaks for; that of the answer if it gave one out"]
+    arrived: Annotated[float, "when the request arrived, seconds on the monotonic clock"]
+    request: Annotated[dict[str, Any], "the request's fields; bytes as their length"]
+    answer: Annotated[dict[str, Any], "the answer's fields; bytes as their length"]
+    error: Annotated[int, "error code of the answer, 0 for none"]
+    nth: NotRequired[
+        Annotated[
+            int, "its number among equal errors of one client, if it is the second, the fourth, the eighth and so on"
+        ]
+    ]
+
+
+class Parked(Event):
+    """A request was parked: its answer comes later, in an `exchange` of the same connection and correlation id."""
+
+    conn: Annotated[int, "number of the connection"]
+    node: Annotated[int, "node id of the broker"]
+    api: Annotated[str, "name of the API"]
+    correlation_id: Annotated[int, "correlation id of the request"]
+    group: GroupId
+    member: Annotated[str, "member id of the request"]
+
+
+class FaultInjected(Event):
+    """A laboratory changed, delayed or dropped a request or its answer on purpose. The effects follow."""
+
+    group: GroupId
+    member: Annotated[str, "member id the request speaks for, empty if it has none"]
+    client_id: Annotated[str, "client id of the request's header"]
+    conn: Annotated[int, "number of the connection"]
+    api: Annotated[str, "name of the API"]
+    action: FaultAction
+    error: Annotated[int, "the error code that was answered, 0 for none"]
+
+
+class PartitionChanged(Event):
+    """A partition of `__consumer_offsets` changed hands."""
+
+    partition: OffsetsPartition
+    node: Annotated[int, "node id of the broker"]
+    change: Annotated[str, "loading, active, failed or unloaded"]
+    groups: Annotated[int, "how many groups it has here"]
+    unknown_records: Annotated[int, "records of unknown types that were skipped when loading"]
+
+
+class GroupChanged(Event):
+    """A group came or went."""
+
+    group: GroupId
+    partition: OffsetsPartition
+    change: Annotated[str, "created, deleted, expired (Empty and without offsets), loaded or unloaded"]
+    state: Annotated[str, "its state"]
+    generation: Generation
+    members: Annotated[int, "how many members it has"]
+
+
+# `from` is a keyword, which a class cannot name.
+_StateBefore = TypedDict("_StateBefore", {"group": GroupId, "from": Annotated[str, "state before"]})
+
+
+class StateChanged(Event, _StateBefore):
+    """A group changed state. `cause` and `trigger` are those of the rebalance it is in."""
+
+    to: Annotated[str, "state after"]
+    generation: Generation
+    cause: Annotated[str | None, "why the group rebalances; null if it never did here"]
+    trigger: Trigger
+    rule: RuleName
+
+
+class MemberChanged(Event):
+    """A member came, went or changed its id."""
+
+    group: GroupId
+    member_id: Annotated[str, "member id"]
+    instance_id: Annotated[str | None, "group instance id of a static member"]
+    client_id: Annotated[str, "client id, empty where unknown"]
+    client_host: Annotated[str, "address of the client, empty where unknown"]
+    change: Annotated[
+        str,
+        "pending (id handed out), added, replaced (took over a static member's place), fenced (lost it), "
+        "left, expired, or removed (did not rejoin, had no room, or an admin client removed it)",
+    ]
+    rule: RuleName
+
+
+class RoundEnded(Event):
+    """A join round ended and the next generation began."""
+
+    group: GroupId
+    generation: Generation
+    cause: CauseName
+    trigger: Trigger
+    started: Annotated[float, "when the rebalance started, seconds on the monotonic clock"]
+    ended: Annotated[float, "when the round ended, seconds on the monotonic clock"]
+    waited_for: Annotated[list[Waited], "objects of `member_id` and `ms` from the start until it joined, longest first"]
+    dropped: Annotated[list[str], "ids of members that went during the round or did not rejoin"]
+    leader: Annotated[str, "member id of the leader"]
+    protocol: Annotated[str, "the protocol selected"]
+    members: Annotated[list[str], "ids of the generation's members"]
+
+
+class GroupAssigned(Event):
+    """The leader handed in the assignments; the group is Stable."""
+
+    group: GroupId
+    generation: Generation
+    cause: CauseName
+    trigger: Trigger
+    leader: Annotated[str, "member id of the leader"]
+    leader_ms: Annotated[float, "milliseconds from the end of the round to the leader's SyncGroup"]
+    assignments: Annotated[
+        dict[str, Shares | int],
+        "by member id: partitions by topic if the protocol type is consumer, else the number of bytes",
+    ]
+
+
+class EpochBegun(Event):
+    """A group epoch of a consumer group (KIP-848) began: a new target assignment is due."""
+
+    group: GroupId
+    generation: Annotated[int, "the group epoch"]
+    cause: Annotated[str | None, "why"]
+    trigger: Trigger
+    waits_ms: NotRequired[
+        Annotated[int, "milliseconds that its assignment waits for the assignment interval; left out if none"]
+    ]
+
+
+class TargetComputed(Event):
+    """The target assignment of a consumer group (KIP-848) was computed: the final assignment of each member."""
+
+    group: GroupId
+    generation: Annotated[int, "the group epoch it is of"]
+    assignor: Annotated[str, "the assignor that made the assignment"]
+    assignments: Annotated[
+        dict[str, Shares],
+        "by member id, of those whose target is another now: partitions by topic",
+    ]
+
+
+class MemberReconciled(Event):
+    """A member of a consumer group (KIP-848) came nearer to its target assignment."""
+
+    group: GroupId
+    member_id: Annotated[str, "member id"]
+    generation: Annotated[int, "its member epoch; -2 for a static member that is away"]
+    state: Annotated[str, "STABLE, UNREVOKED_PARTITIONS, UNRELEASED_PARTITIONS or UNKNOWN"]
+    assigned: Annotated[Shares, "partitions it may use, by topic"]
+    revoking: Annotated[Shares, "partitions it has to revoke first, by topic"]
+    waits_for: Annotated[list[str], "ids of members that have partitions it waits for"]
+
+
+class TargetDelegated(Event):
+    """A member was requested to compute the target assignment of its group, or the request ended. Only a server with
+    `--experimental client-assignors` has it; as all of the experiment, it may change within a version.
+    """
+
+    group: GroupId
+    generation: Annotated[int, "the group epoch that it is for"]
+    member_id: Annotated[str, "member id"]
+    assignor: Annotated[str, "the assignor of the member"]
+    change: Annotated[
+        str,
+        "requested, prepared (it has fetched its input), installed, timed out (after its rebalance timeout), "
+        "member gone, or overtaken (the coordinator has assigned)",
+    ]
+
+
+class TimerChanged(Event):
+    """A timer was armed, fired or was cancelled. A heartbeat, which only moves a deadline, does not show here."""
+
+    change: Annotated[str, "armed, fired or cancelled"]
+    kind: Annotated[
+        str,
+        "session, pending-member, join, sync, rebalance, regex, delegation, offset-expiry or transaction",
+    ]
+    partition: OffsetsPartition
+    group: Annotated[str, "group id, empty for a partition's own timer; of a transaction its transactional id"]
+    member_id: Annotated[str, "member id, empty for a group's own timer"]
+    deadline: Annotated[float | None, "when it fires, seconds on the monotonic clock; null once fired"]
+
+
+class OffsetsCommitted(Event):
+    """Offsets were committed, or the whole commit was refused. Those of a transaction are committed when it ends."""
+
+    group: GroupId
+    partition: OffsetsPartition
+    member_id: Annotated[str, "member id of the request, empty for a commit from outside the group"]
+    generation: Annotated[int, "generation of the request, -1 for a commit from outside the group"]
+    error: Annotated[int, "error code of the group, 0 for none"]
+    offsets: Annotated[list[Offset], "accepted offsets: objects of `topic`, `partition` and `offset`"]
+
+
+class EndOffsets(Event):
+    """End offsets of partitions that have grown since the event before, every few seconds at most."""
+
+    offsets: Annotated[list[Offset], "objects of `topic`, `partition` and `offset`, that of the next record to come"]
+
+
+class TransactionOffsets(Event):
+    """Offsets of a group became part of a transaction, or the transaction has ended. What is committed then is in a
+    `commit` event too, with no member, unless others were committed since.
+    """
+
+    group: GroupId
+    partition: OffsetsPartition
+    producer_id: Annotated[int, "id of the producer of the transaction"]
+    producer_epoch: Annotated[int, "its epoch when it sent the offsets"]
+    change: Annotated[str, "pending, committed or aborted"]
+    offsets: Annotated[list[Offset], "objects of `topic`, `partition` and `offset`"]
+
+
+class OffsetsExpired(Event):
+    """Offsets of a group expired at the end of their retention."""
+
+    group: GroupId
+    partition: OffsetsPartition
+    offsets: Annotated[list[TracedPartition], "objects of `topic` and `partition`"]
+
+
+Reader = Literal["fold", "story", "page", "simulation"]
+"""A reader of the trace: the fold (`history.py`), the story of `trace show` (`shim/why/narration.py`), the page
+(`shim/why/page/model.js`), and answers of `/v1/simulations`."""
+
+
+class Kind(NamedTuple):
+    """A kind of event: its class, the readers that handle it, and whether it comes with every request."""
+
+    event: type
+    readers: frozenset[Reader]
+    of_requests: bool = False
+
+
+def _kind(event: type, *readers: Reader, of_requests: bool = False) -> Kind:
+    return Kind(event, frozenset(readers), of_requests)
+
+
+KINDS: Final[dict[str, Kind]] = {
+    "trace": _kind(TraceBegun),
+    "exchange": _kind(Exchange, "fold", "story", "page", of_requests=True),
+    "parked": _kind(Parked, of_requests=True),
+    "fault": _kind(FaultInjected, "fold", "story"),
+    "partition": _kind(PartitionChanged),
+    "group": _kind(GroupChanged, "fold", "story", "page", "simulation"),
+    "state": _kind(StateChanged, "fold", "story", "page", "simulation"),
+    "member": _kind(MemberChanged, "fold", "story", "page", "simulation"),
+    "round": _kind(RoundEnded, "fold", "story", "page", "simulation"),
+    "assignment": _kind(GroupAssigned, "fold", "story", "page", "simulation"),
+    "epoch": _kind(EpochBegun, "fold", "story", "page", "simulation"),
+    "target": _kind(TargetComputed, "fold", "story", "page", "simulation"),
+    "reconciliation": _kind(MemberReconciled, "fold", "story", "page"),
+    "delegation": _kind(TargetDelegated, "story", "simulation"),
+    "timer": _kind(TimerChanged, "fold", "page", of_requests=True),
+    "commit": _kind(OffsetsCommitted, "fold", "story", "page"),
+    "end_offsets": _kind(EndOffsets, "page"),
+    "transaction_offsets": _kind(TransactionOffsets),
+    "offsets_expired": _kind(OffsetsExpired, "story"),
+}
+"""Kinds of events by name. A test compares the readers with their code."""
+
+
+def read_by(reader: Reader) -> frozenset[str]:
+    """Return the kinds of events that a reader handles."""
+    return frozenset(name for name, kind in KINDS.items() if reader in kind.readers)

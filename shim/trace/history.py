@@ -1,0 +1,539 @@
+"""`History`: groups, members and rebalances, collected from the events of a trace.
+
+It takes events in order, from a file or as they happen; the schema is `docs/trace.md`. `rebalance.py` has the phases of
+one rebalance. All times are seconds of Unix time, so that traces of several brokers can be merged.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.clients import Library, library_of, library_of_consumer, refined, shows_poll_interval
+from kafka_shim.trace.epochs import Epochs
+from kafka_shim.trace.moves import Partition, compare, owners_of
+from kafka_shim.trace.rebalance import Join, Rebalance
+from kafka_shim.trace.reconciliation import AWAY
+from kafka_shim.trace.refusals import FENCED, JOINS, Refusals
+
+REBALANCES: Final = 10_000
+"""Largest number of rebalances of a group; the oldest are dropped first."""
+_BEATS: Final = 8
+_AT_ONCE: Final = 0.1
+COMMITS: Final = 1_000
+"""Largest number of commits of a member."""
+_JOINED: Final = frozenset({"added", "replaced"})
+_GONE: Final = frozenset({"left", "expired", "removed", "fenced"})
+_EARLY: Final = 0.9
+"""A member that missed its poll interval leaves at the end of it; its last sign of polling may come a little later."""
+_LOST: Final = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+    }
+)
+"""Errors of a commit after which other members read its records again."""
+_LEAVES: Final = frozenset({-1, AWAY})
+"""The member epochs of a consumer that leaves."""
+MISSED_POLL: Final = "poll timeout"
+"""The reason, or a part of it, of a member that left because its application did not poll in time."""
+
+
+@dataclass(slots=True)
+class Commit:
+    """`records` were committed at `at`, by the difference to the offsets of the commit before."""
+
+    at: float
+    records: int
+
+
+class Membership(NamedTuple):
+    """From a member's join until its end, None while it is in the group; `how` and `reason` are those of `Member`."""
+
+    member_id: str
+    joined: float
+    ended: float | None
+    how: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Member:
+    """A member. Timeouts are milliseconds, None if no JoinGroup of it was seen."""
+
+    member_id: str
+    client_id: str = ""
+    client_host: str = ""
+    instance_id: str | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    joined: float | None = None
+    ended: float | None = None
+    how: str = ""
+    """The change that ended it: left, expired, removed or fenced."""
+    reason: str = ""
+    """The reason in its LeaveGroup."""
+    commits: deque[Commit] = field(default_factory=lambda: deque(maxlen=COMMITS))
+    refused: int = 0
+    """Number of commits that were refused for good: other members read their records again."""
+    fenced: int = 0
+    """Number of commits that were refused because it had lost its partitions: their records are read twice."""
+    library: Library = Library.UNKNOWN
+    process: str = ""
+    """The client id of its own JoinGroup; a static member has the client id of the member that it replaced."""
+    place: int = 1
+    """The number of its process among those of one client id and host; `why.past.tell_apart` gives it."""
+    protocols: tuple[str, ...] = ()
+    conn: int | None = None
+    """The connection of its newest JoinGroup."""
+    polled: float | None = None
+    """Time of the newest request that its application's poll brought about."""
+    beats: tuple[float, ...] = ()
+    """Seconds between heartbeats in one generation, the newest last; empty if the trace has no heartbeats."""
+    beaten: float | None = None
+    """Time of its newest SyncGroup or heartbeat since its JoinGroup."""
+    lingered: float | None = None
+    """Time of a request that it sent after it had been expelled or fenced: its process was still running."""
+    lingered_by: str = ""
+    """The API of that request. A process that was paused sends a heartbeat first, one that did not poll sends none."""
+    away: float | None = None
+    """Time at which a static consumer left for a while, if its session ended before it was back."""
+    leaves_late: bool = False
+    """True if it sent its departure when its session had already ended."""
+    earlier: list[Membership] = field(default_factory=list)
+    """Its earlier memberships: a fenced consumer of KIP-848 returns under its member id."""
+
+    def heard(self, at: float) -> None:
+        """Take an accepted heartbeat."""
+        # Some clients send the first heartbeat at once.
+        if self.beaten is not None and at - self.beaten > _AT_ONCE:
+            self.beats = (*self.beats[-_BEATS:], at - self.beaten)
+        self.beaten = at
+
+    @property
+    def beat(self) -> float:
+        """Its usual seconds between two heartbeats; 0 if they do not show."""
+        return sorted(self.beats)[len(self.beats) // 2] if self.beats else 0.0
+
+    @property
+    def memberships(self) -> list[Membership]:
+        """All its memberships with a known beginning."""
+        if self.joined is None:
+            return self.earlier
+        return [*self.earlier, Membership(self.member_id, self.joined, self.ended, self.how, self.reason)]
+
+    @property
+    def batch(self) -> tuple[float, float] | None:
+        """Records and seconds between two of its commits, medians; None with too few commits."""
+        commits = list(self.commits)
+        gaps = [(b.records, b.at - a.at) for a, b in pairwise(commits) if b.records]
+        if len(gaps) < 3:
+            return None
+        middle = len(gaps) // 2
+        return sorted(records for records, _ in gaps)[middle], sorted(seconds for _, seconds in gaps)[middle]
+
+
+class GroupHistory:
+    """One group: its rebalances, oldest first, its members, and the present owners."""
+
+    def __init__(self, group: str) -> None:
+        self.group: str = group
+        self.state = ""
+        self.generation: int | None = None
+        self.protocol = ""
+        self.rebalances: deque[Rebalance] = deque(maxlen=REBALANCES)
+        self.members: dict[str, Member] = {}
+        self.present: dict[str, None] = {}
+        """Ids of its present members."""
+        self.owners: dict[Partition, str] = {}
+        self.revoked: dict[Partition, tuple[str, float]] = {}
+        """Partitions without an owner: the last owner of each, and the time of its revocation."""
+        self.first = self.last = 0.0
+        self.current: Rebalance | None = None
+        """The newest rebalance."""
+        self.epochs: Epochs | None = None
+        """The state of a group with epochs (KIP-848); None for a classic group."""
+        self.heartbeat_interval_ms: int | None = None
+        """The newest heartbeat interval in answers to a consumer group; None if no such answer was seen."""
+        self.sessions: dict[str, float] = {}
+        """Session timeout of each member in seconds, by its id, if the trace has timers."""
+        self.refusals = Refusals()
+        self.joined_on: dict[int, str] = {}
+        """By connection, the member of its newest JoinGroup."""
+        self._generation_members: tuple[str, ...] = ()
+        self._offsets: dict[Partition, int] = {}
+        self._reasons: dict[str, str] = {}
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Handle the next event of this group."""
+        if event["event"] == "timer":
+            self._timer(event)
+            return
+        at = float(event["wall"])
+        self.first = self.first or at
+        self.last = at
+        take = getattr(self, f"_{event['event']}", None)
+        if take is not None:
+            take(event, at, at - float(event["mono"]))
+        if self.current is not None:
+            self.current.last_seq = event.get("seq", 0)
+
+    def member(self, member_id: str) -> Member:
+        """Return the member with this id; create it if it is new."""
+        member = self.members.get(member_id)
+        if member is None:
+            member = self.members[member_id] = Member(member_id)
+        return member
+
+    @property
+    def kind(self) -> str:
+        """The kind of group, as far as the trace shows it."""
+        return "classic" if self.epochs is None else self.epochs.kind
+
+    # Rebalances
+
+    def begin(self, rebalance: Rebalance) -> None:
+        """Add a rebalance and make it the current one."""
+        self.current = rebalance
+        self.rebalances.append(rebalance)
+
+    def _begin(self, event: Mapping[str, Any], started: float, *, initial: bool) -> Rebalance:
+        before = self.current
+        if before is not None and before.assigned is None:
+            before.superseded = started
+        rebalance = Rebalance(
+            group=self.group,
+            cause=event["cause"] or "",
+            trigger=event["trigger"],
+            started=started,
+            wall=started,
+            first_seq=event.get("seq", 0),
+            last_seq=event.get("seq", 0),
+            initial=initial,
+            inferred=bool(event.get("inferred")),
+            generation_before=self.generation,
+        )
+        trigger = self.members.get(rebalance.trigger)
+        if rebalance.cause == Cause.SESSION_EXPIRED and trigger is not None:
+            rebalance.silent = (trigger.session_timeout_ms or 0) / 1000
+        self.begin(rebalance)
+        return rebalance
+
+    def _state(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        self.state = event["to"]
+        if event["to"] == "PreparingRebalance":
+            self._begin(event, at, initial=event["from"] == "Empty")
+        elif self.epochs is not None:
+            self.epochs.state(event, at)
+        elif event["to"] == "Empty" and self.current is not None and self.current.generation is None:
+            # No member is left to join.
+            self.current.generation, self.current.ended = event["generation"], at
+
+    def _of_epochs(self) -> Epochs:
+        if self.epochs is None:
+            self.epochs = Epochs(self)
+        return self.epochs
+
+    def _epoch(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        self._of_epochs().epoch(event, at)
+
+    def _target(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        self._of_epochs().target(event, at)
+
+    def _reconciliation(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        self._of_epochs().reconciliation(event, at)
+
+    def _round(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        current = self.current
+        started = event["started"] + shift
+        if current is None or current.ended is not None:
+            # A relay writes no `state` event: the round is the first event of the rebalance.
+            current = self._begin(event, started, initial=bool(event.get("inferred")) and not self._generation_members)
+        current.ended = event["ended"] + shift
+        self.generation = current.generation = event["generation"]
+        current.leader = event["leader"]
+        self.protocol = current.protocol = event["protocol"] or ""
+        current.eager = "cooperative" not in self.protocol
+        current.members = self._generation_members = tuple(event["members"])
+        current.dropped = tuple(event["dropped"])
+        current.joins = [
+            Join(each["member_id"], each["ms"] / 1000, current.called.get(each["member_id"]))
+            for each in event["waited_for"]
+        ]
+        self.present = dict.fromkeys(event["members"])
+        if not current.members:
+            self.owners, self.revoked = {}, {}
+
+    def _assignment(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        after = owners_of(event["assignments"])
+        current = self.current
+        if current is not None and current.generation == event["generation"]:
+            current.assigned = at
+            before = {partition: member for partition, (member, _) in self.revoked.items()} | self.owners
+            current.owned_before, current.owned_after = before, after
+            current.stopped = {partition: since for partition, (_, since) in self.revoked.items()}
+            # Partitions without an owner move with the follow-up.
+            if current.eager or before.keys() <= after.keys():
+                current.moved = compare(before, after, current.members)
+        for partition, member in self.owners.items():
+            if partition not in after:
+                self.revoked[partition] = (member, at)
+        for partition in after:
+            self.revoked.pop(partition, None)
+        self.owners = after
+
+    # Members
+
+    def _member(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        member = self.member(event["member_id"])
+        member.client_id = event["client_id"] or member.client_id
+        member.client_host = event["client_host"] or member.client_host
+        member.instance_id = event["instance_id"]
+        change = event["change"]
+        if change in _JOINED:
+            if member.ended is not None:
+                if member.leaves_late or self._has_left_and_lives(member):
+                    self.missed_poll(member)
+                member.earlier = member.memberships
+                member.ended, member.how, member.reason, member.leaves_late = None, "", "", False
+                member.away = None
+            member.joined = at
+            self.present[member.member_id] = None
+            if self.epochs is not None:
+                self.epochs.on_return(member.member_id, member.instance_id)
+        elif change in _GONE:
+            member.ended, member.how = at, change
+            member.reason = self._reasons.pop(member.member_id, member.reason)
+            self.present.pop(member.member_id, None)
+            if self.epochs is not None:
+                had = self.epochs.has(member.member_id)
+                member.away = had.since if had.epoch == AWAY else None
+                self.epochs.on_departure(member.member_id, member.instance_id, change, at)
+
+    def _timer(self, event: Mapping[str, Any]) -> None:
+        """Learn a member's session timeout from the first timer of its session."""
+        if _is_session(event):
+            self.sessions.setdefault(event["member_id"], event["deadline"] - event["mono"])
+
+    # Requests
+
+    def _fault(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        if self.current is not None:
+            self.current.faults.append(f"{event['action']} of {event['api']}")
+
+    def _exchange(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        api, error, member_id = event["api"], event["error"], event["member"] or ""
+        current = self.current
+        if error:
+            self._on_error(event, at)
+        if error == ErrorCode.UNRELEASED_INSTANCE_ID and self._has_taken_instance(event, at):
+            pass
+        elif api in JOINS:
+            library = library_of(event["request"], event["version"]) if api == "JoinGroup" else Library.UNKNOWN
+            self.refusals.join(event, at, library)
+        elif error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            member = self.members.get(member_id)
+            self.refusals.join(event, at, Library.UNKNOWN if member is None else member.library)
+        sender = self.members.get(member_id or self.joined_on.get(event.get("conn", -1), ""))
+        if sender is not None:
+            sender.library = refined(sender.library, api, event["version"])
+        if api == "JoinGroup":
+            self._joined(event, shift)
+        elif api == "SyncGroup":
+            generation = event["request"]["generation_id"]
+            self.member(member_id).polled = at
+            # A member that syncs again, or joined after the round, delayed no other member.
+            if not error:
+                self.member(member_id).beaten = at
+            if not error and current is not None and generation == current.generation and member_id in current.members:
+                current.resumed.setdefault(member_id, at)
+                current.synced = max(current.resumed.values())
+        elif api == "Heartbeat":
+            if error == ErrorCode.REBALANCE_IN_PROGRESS and current is not None:
+                current.called.setdefault(member_id, max(0.0, event["arrived"] + shift - current.started))
+            elif not error and sender is not None:
+                sender.heard(at)
+        elif api == "ConsumerGroupHeartbeat":
+            if member_id and event["request"]["rebalance_timeout_ms"] >= 0:
+                self.member(member_id).rebalance_timeout_ms = event["request"]["rebalance_timeout_ms"]
+                self.member(member_id).library = library_of_consumer(member_id)
+            if not error:
+                self.heartbeat_interval_ms = event["answer"]["heartbeat_interval_ms"]
+        elif api == "LeaveGroup":
+            for leaver in event["request"]["members"] or ():
+                self._leave_reason(leaver["member_id"], leaver.get("reason") or "")
+        elif api == "OffsetCommit" and error in _LOST - {ErrorCode.REBALANCE_IN_PROGRESS} and member_id:
+            self.member(member_id).refused += 1
+
+    def _on_error(self, event: Mapping[str, Any], at: float) -> None:
+        """Learn from an error that a process still runs whose member is no longer in the group."""
+        member = self.members.get(event["member"] or event["request"].get("member_id") or "")
+        if member is None:
+            return
+        has_lost = member.ended is not None and member.how in ("expired", "removed", "fenced")
+        if has_lost and member.lingered is None:
+            member.lingered, member.lingered_by = at, event["api"]
+        # librdkafka sends no heartbeat once its application has missed the poll, and leaves at the next poll. A process
+        # that was only paused sends a heartbeat first.
+        if member.how == "expired" and event["request"].get("member_epoch") in _LEAVES:
+            member.leaves_late = True
+        is_fenced = event["error"] in FENCED or (
+            member.how == "fenced" and event["error"] == ErrorCode.UNKNOWN_MEMBER_ID
+        )
+        if member.instance_id and is_fenced:
+            of_instance = (each for each in self.members.values() if each.instance_id == member.instance_id)
+            heir = next((each for each in of_instance if each is not member and each.ended is None), member)
+            self.refusals.fence(
+                event,
+                at,
+                member.instance_id,
+                member.member_id,
+                member.library,
+                has_other_client=heir.process != member.process,
+            )
+
+    def _has_taken_instance(self, event: Mapping[str, Any], at: float) -> bool:
+        """Note a consumer that asks for the group instance id of another process; false if it may be the same process,
+        started again while the session of the old one goes on.
+        """
+        instance_id = event["request"].get("instance_id")
+        members = (self.members[each] for each in self.present)
+        holder = next((each for each in members if instance_id and each.instance_id == instance_id), None)
+        if holder is None or holder.client_id == event["client_id"]:
+            return False
+        member_id = event["member"] or ""
+        self.refusals.fence(event, at, instance_id, member_id, holder.library, has_other_client=True)
+        return True
+
+    def _joined(self, event: Mapping[str, Any], shift: float) -> None:
+        request, member_id = event["request"], event["member"] or ""
+        if not member_id:
+            return
+        member = self.member(member_id)
+        member.client_id = member.client_id or event["client_id"]
+        member.process = event["client_id"] or ""
+        if not event["error"]:
+            member.beaten = None
+        # Later requests have told more than a JoinGroup does.
+        if member.library is Library.UNKNOWN:
+            member.library = library_of(request, event["version"])
+        member.protocols = tuple(each["name"] for each in request.get("protocols") or ())
+        self._came_on(member, event["conn"])
+        member.session_timeout_ms = request["session_timeout_ms"]
+        timeout = request["rebalance_timeout_ms"]
+        member.rebalance_timeout_ms = timeout if timeout >= 0 else request["session_timeout_ms"]
+        current = self.current
+        if not event["error"] and current is not None and event["answer"]["generation_id"] == current.generation:
+            current.arrived[member_id] = event["arrived"] + shift
+
+    def _came_on(self, member: Member, conn: int) -> None:
+        """Note the connection of a member. A member before it on the same connection was of the same process: it was
+        not restarted. If it left at the end of its poll interval, its application did not poll.
+        """
+        member.conn = conn
+        before = self.members.get(self.joined_on.get(conn, ""))
+        self.joined_on[conn] = member.member_id
+        # Behind a relay, two connections may have one number.
+        is_other = before is None or before is member or before.client_id != member.client_id
+        if before is None or is_other or before.ended is None:
+            return
+        if before.how == "expired":
+            if before.lingered is None:
+                before.lingered, before.lingered_by = member.joined or before.ended, "JoinGroup"
+            # A static member does not leave: it only stops its heartbeats.
+            if before.instance_id and before.lingered_by == "JoinGroup" and self._has_missed_poll(before):
+                self.missed_poll(before)
+        elif before.how == "left" and not before.reason and self._has_missed_poll(before):
+            self.missed_poll(before)
+
+    def _has_missed_poll(self, member: Member) -> bool:
+        interval = member.rebalance_timeout_ms
+        if not shows_poll_interval(member.library) or interval is None or member.polled is None:
+            return member.library is Library.AIOKAFKA and member.how == "left"
+        assert member.ended is not None
+        return member.ended - member.polled >= _EARLY * interval / 1000
+
+    def missed_poll(self, member: Member) -> None:
+        """Note that a member left or fell silent because its application did not poll in time, as requests show."""
+        member.reason = f"{MISSED_POLL}, by its requests"
+        for each in reversed(self.rebalances):
+            if each.trigger == member.member_id and each.cause in (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED):
+                each.cause = Cause.POLL_TIMEOUT_REASON
+                break
+
+    def _has_left_and_lives(self, member: Member) -> bool:
+        """True if a consumer of KIP-848 that is back under its id, so was not restarted, had stayed for longer than its
+        poll interval: it missed its poll. One that unsubscribes and subscribes after so long shows the same. The poll
+        interval of a share consumer does not show.
+        """
+        if self.kind == "share":
+            return member.how == "left"
+        # A static consumer says that it leaves for a while, and is expelled when its session ends.
+        departure = member.away if member.how == "expired" else member.ended if member.how == "left" else None
+        if self.epochs is None or departure is None or not member.rebalance_timeout_ms:
+            return False
+        return departure - (member.joined or departure) >= _EARLY * member.rebalance_timeout_ms / 1000
+
+    def _leave_reason(self, member_id: str, reason: str) -> None:
+        member = self.members.get(member_id)
+        if member is not None and member.ended is not None:
+            member.reason = reason
+        elif reason:
+            self._reasons[member_id] = reason
+
+    def _commit(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        records = 0
+        for each in event["offsets"]:
+            partition = (each["topic"], each["partition"])
+            before = self._offsets.get(partition)
+            self._offsets[partition] = each["offset"]
+            if before is not None:
+                records += max(0, each["offset"] - before)
+        if event["member_id"] and not event["error"]:
+            self.member(event["member_id"]).commits.append(Commit(at, records))
+            self.member(event["member_id"]).polled = at
+        elif event["member_id"] and event["error"] in _LOST:
+            self.member(event["member_id"]).fenced += 1
+
+    def _group(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        self.state = event["state"]
+        self.generation = event["generation"]
+        if event["change"] in ("deleted", "expired"):
+            # A later group of this name may be of another kind.
+            self.epochs = None
+
+
+class History:
+    """All groups of a trace, by name."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, GroupHistory] = {}
+        self.first = self.last = 0.0
+        """Wall-clock time of the first and the last event."""
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Handle the next event."""
+        wall = float(event.get("wall", 0.0))
+        self.first = self.first or wall
+        self.last = wall
+        if event["event"] == "trace":
+            return
+        group = event.get("group")
+        if group and event["event"] != "parked" and (event["event"] != "timer" or _is_session(event)):
+            history = self.groups.get(group)
+            if history is None:
+                history = self.groups[group] = GroupHistory(group)
+            history.add(event)
+
+
+def _is_session(event: Mapping[str, Any]) -> bool:
+    return bool(event["kind"] == "session" and event["change"] == "armed")

@@ -1,0 +1,598 @@
+"""Findings: events in the life of a group by their common names, each with its culprit and its cost.
+
+A rebalance has a cause in the protocol; a finding is the reason for one rebalance or several, or for a member that got
+no further than its request to join. The costliest finding comes first. `diagnoses.py` has the closed set of findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.clients import Library, shows_poll_interval
+from kafka_shim.trace.history import MISSED_POLL, GroupHistory, Member, Membership
+from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, INITIAL_DELAY, LEADER_THINKS, NEVER_CAME, Rebalance
+from kafka_shim.trace.reconciliation import Reconciliation
+from kafka_shim.why.diagnoses import HEALTHY, Diagnosis
+from kafka_shim.why.memberships import EVEN_S, closing_of, gaps, late_by, library_of_client, memberships_by_client
+from kafka_shim.why.names import names_of
+from kafka_shim.why.past import SESSION_TIMEOUT_S, client_of
+
+CONSUMER_HEARTBEAT_MS = 5_000
+"""The default of `group.consumer.heartbeat.interval.ms`."""
+LONG_S = 1.0
+"""A wait of up to a second needs no remedy."""
+_RETURN_S = 300.0
+"""A process that is back within this time was restarted; one that is back later was stopped and started."""
+_REPLACED_S = 60.0
+"""A member that joins within this time of the departure of another may be its replacement."""
+_LOOP = 3
+_TOGETHER_S = 2.0
+"""Seconds between two departures of members that one command shuts down."""
+_MOST_SLOW = 3
+"""Members that are named if all are slow."""
+_STALLED = 2.0
+"""A heartbeat that comes so many intervals after the begin of a rebalance was held up."""
+_LATE = (0.95, 2.5)
+"""A member whose last poll was so long before its departure, in poll intervals and in seconds more, missed the poll."""
+
+
+@dataclass(kw_only=True)
+class Finding:
+    """`code` is a diagnosis, or the cause of a rebalance. `members` are ids, the first is the culprit.
+
+    `client` is the name of the culprit's process. `cost` is seconds of standstill: of partitions, or of members that
+    wait. `seconds` is the time that it is about: a wait, an absence; 0 if there is none.
+    """
+
+    code: str
+    client: str = ""
+    members: tuple[str, ...] = ()
+    cost: float = 0.0
+    count: int = 0
+    seconds: float = 0.0
+    error: int = 0
+    library: Library = Library.UNKNOWN
+    stalled: bool = False
+    """True if a slow member sent no heartbeat either: its process stood still."""
+    expelled: bool = False
+    """True if the heartbeats of a member are so rare that its session runs out before the first."""
+    is_passing: bool = False
+    """True if it is about several members that each came for a short time, and `client` is the last."""
+    rebalances: list[Rebalance] = field(default_factory=list)
+    seqs: tuple[int, int] = (0, 0)
+    times: dict[int, float] = field(default_factory=dict)
+    """The part of `seconds` of a rebalance, by its first sequence number, where it has one."""
+
+    @property
+    def is_trouble(self) -> bool:
+        """True if something went wrong: a member waited, was refused, or lost its work."""
+        return self.code not in HEALTHY
+
+    def took(self, seconds: float, rebalance: Rebalance) -> None:
+        """Note the time that it is about in one rebalance."""
+        self.seconds = max(self.seconds, seconds)
+        self.times[rebalance.first_seq] = max(self.times.get(rebalance.first_seq, 0.0), seconds)
+
+    def add(self, rebalance: Rebalance, cost: float | None = None) -> None:
+        """Count a rebalance among its results; `cost` is its part of the standstill, all of it by default."""
+        if rebalance not in self.rebalances:
+            self.rebalances.append(rebalance)
+            self.cost += cost_of(rebalance) if cost is None else cost
+
+
+def cost_of(rebalance: Rebalance) -> float:
+    """Return the seconds of standstill of a rebalance, summed over partitions and members."""
+    return rebalance.partition_seconds + (rebalance.member_seconds or 0.0)
+
+
+def own_wait(rebalance: Rebalance) -> float:
+    """Return the seconds that members waited for the slowest from when it learned of the rebalance. A trace without
+    heartbeats does not show that: then one default heartbeat interval is not counted.
+    """
+    slow = rebalance.slow
+    if slow is None or slow.member_id == _newcomer(rebalance):
+        return 0.0
+    return slow.seconds - (HEARTBEAT_SECONDS if slow.called is None else slow.called)
+
+
+def findings_of(history: GroupHistory, rebalances: Sequence[Rebalance]) -> list[Finding]:
+    """Return the findings of these rebalances and of refused requests, the costliest first."""
+    search = _Search(history, rebalances)
+    search.run()
+    findings = list(search.findings.values())
+    order = list(HEALTHY)
+    return sorted(
+        findings,
+        key=lambda each: (0, -each.cost, 0.0) if each.is_trouble else (1, order.index(each.code), -each.cost),
+    )
+
+
+class _Search:
+    """One pass over the rebalances of a group, the oldest first."""
+
+    def __init__(self, history: GroupHistory, rebalances: Sequence[Rebalance]) -> None:
+        self.history = history
+        self.rebalances = rebalances
+        self.findings: dict[tuple[str, str], Finding] = {}
+        self.names = names_of(history)
+        self.lives = memberships_by_client(history)
+        self.passing = self._passing()
+        self.closing = closing_of(history)
+        self.replacing: set[str] = set()
+        """The members that took the place of another."""
+        self.turnover = self._turnover()
+        self.latest: Finding | None = None
+
+    def run(self) -> None:
+        self._refusals()
+        before: Rebalance | None = None
+        ends = [each.started for each in self.rebalances[1:]]
+        for rebalance, until in zip(self.rebalances, [*ends, float("inf")], strict=False):
+            self.latest = self._rebalance(rebalance)
+            self.latest.add(rebalance)
+            self._others(rebalance, until, self.latest)
+            self._phases(rebalance, self.latest)
+            if before is not None:
+                self._revocation(before, rebalance)
+            before = rebalance
+
+    def finding(self, code: str, member: Member | None = None, client: str = "") -> Finding:
+        """Return the finding of this code and process; add it if it is new."""
+        name = client or ("" if member is None else client_of(member))
+        finding = self.findings.get((code, name))
+        if finding is None:
+            label = client or ("" if member is None else self._label(member))
+            library = Library.UNKNOWN if member is None else library_of_client(self.history, member)
+            finding = self.findings[code, name] = Finding(code=code, client=label, library=library)
+        if member is not None and member.member_id not in finding.members:
+            finding.members = (*finding.members, member.member_id)
+        return finding
+
+    def _label(self, member: Member) -> str:
+        """Return the client id of a member; with its number if several processes have the client id."""
+        namesakes = {client_of(each) for each in self.history.members.values() if each.client_id == member.client_id}
+        return member.instance_id or (self.names(member.member_id) if len(namesakes) > 1 else member.client_id)
+
+    # Members outside
+
+    def _refusals(self) -> None:
+        is_epoch = self.history.epochs is not None
+        alike = (each for each in self.history.rebalances if isinstance(each, Reconciliation) is is_epoch)
+        whole = not self.rebalances or self.rebalances[0] is next(alike, None)
+        # A refusal before the first rebalance counts too, but not one before the time that is asked for.
+        begin = 0.0 if whole else self.rebalances[0].started
+        for refused in self.history.refusals.refused.values():
+            if refused.last < begin:
+                continue
+            finding = self.finding(Diagnosis.JOIN_REFUSED, client=refused.client_id or "a client without an id")
+            until = self.history.last if refused.accepted is None else refused.accepted
+            finding.cost += max(until - refused.first, LONG_S)
+            finding.count += refused.count
+            finding.error, finding.library = refused.error, refused.library
+            finding.seconds = max(finding.seconds, until - refused.first)
+            finding.seqs = refused.first_seq, refused.last_seq
+        for twice in self.history.refusals.fights:
+            if twice.last < begin:
+                continue
+            finding = self.finding(Diagnosis.DUPLICATE_INSTANCE_ID, client=twice.instance_id)
+            finding.cost += max(self.history.last - twice.first, LONG_S)
+            finding.count, finding.library = twice.count, twice.library
+            finding.seconds = twice.last - twice.first
+            finding.seqs = twice.first_seq, twice.last_seq
+
+    # Rebalances
+
+    def _others(self, rebalance: Rebalance, until: float, main: Finding) -> None:
+        """Add the members that died, up to a time, in a rebalance which the death of another began."""
+        if main.code != Cause.SESSION_EXPIRED or isinstance(rebalance, Reconciliation):
+            return
+        expiries = (each for each in self.rebalances if each.cause == Cause.SESSION_EXPIRED and each is not rebalance)
+        ids = {each.trigger for each in expiries} | set(main.members)
+        for member in self.history.members.values():
+            has_died = member.how == "expired" and rebalance.started <= (member.ended or 0.0) < until
+            if has_died and not member.instance_id and member.member_id not in ids:
+                self._expiry(member, rebalance).add(rebalance)
+
+    def _rebalance(self, rebalance: Rebalance) -> Finding:
+        """Return the finding that a rebalance belongs to."""
+        history = self.history
+        trigger = history.members.get(rebalance.trigger)
+        cause = rebalance.cause
+        ghost = self._ghost(rebalance)
+        if ghost is not None:
+            return ghost
+        dead = self._dead(rebalance)
+        if dead is not None:
+            return self._expiry(dead, rebalance)
+        if cause == Cause.COOPERATIVE_FOLLOWUP and self.latest is not None:
+            return self.latest
+        if rebalance.initial and cause == Cause.NEW_MEMBER and not self._is_return(trigger, rebalance):
+            return self.finding(Diagnosis.START)
+        if trigger is not None and any(each.instance_id == trigger.instance_id for each in history.refusals.fights):
+            return self.finding(Diagnosis.DUPLICATE_INSTANCE_ID, client=trigger.instance_id or "")
+        if cause == Cause.MEMBER_LEFT and trigger is not None and self._is_stuck(trigger, rebalance.started):
+            return self._missed_poll(trigger)
+        if rebalance.started >= self.closing and cause in (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED):
+            return self.finding(Diagnosis.SHUTDOWN)
+        if trigger is None or cause not in _OF_MEMBERS:
+            if cause == Cause.TOPIC_METADATA_CHANGED or (cause in _REJOINS and self._has_other_partitions(rebalance)):
+                return self.finding(Diagnosis.TOPICS_CHANGED)
+            return self.finding(cause or Diagnosis.UNKNOWN, trigger if cause in _BLAMES else None)
+        if cause == Cause.NEW_MEMBER:
+            return self._arrival(rebalance, trigger)
+        if cause == Cause.POLL_TIMEOUT_REASON:
+            return self._missed_poll(trigger)
+        if cause == Cause.SESSION_EXPIRED:
+            return self._expiry(trigger, rebalance)
+        return self._departure(trigger, rebalance)
+
+    def _ghost(self, rebalance: Rebalance) -> Finding | None:
+        """Return the finding of a rebalance that waited for a member that never came, or that its new process began."""
+        waited = sum(phase.seconds for phase in rebalance.phases if phase.name == NEVER_CAME)
+        members = [self.history.members[each] for each in rebalance.dropped if each in self.history.members]
+        if not members or isinstance(rebalance, Reconciliation):
+            return None
+        member, trigger = members[0], self.history.members.get(rebalance.trigger)
+        is_back = trigger is not None and client_of(trigger) == client_of(member)
+        if (waited <= LONG_S and not is_back) or member.how not in ("expired", "removed"):
+            return None
+        if member.how == "removed":
+            finding = self.finding(Cause.REBALANCE_TIMEOUT, member)
+        elif self._polls_too_seldom(member):
+            return self._missed_poll(member)
+        elif self._beats_too_seldom(member):
+            return self._seldom(member)
+        elif self._is_paused(member):
+            finding = self.finding(Diagnosis.PAUSED_MEMBER, member)
+        elif self._is_loop(member):
+            finding = self.finding(Diagnosis.CRASH_LOOP, member)
+        else:
+            finding = self.finding(Diagnosis.GHOST, member)
+        finding.count += 1
+        finding.took(waited or rebalance.seconds, rebalance)
+        return finding
+
+    def _dead(self, rebalance: Rebalance) -> Member | None:
+        """Return a member whose session ran out in a rebalance that another began, so that no member waited long."""
+        if isinstance(rebalance, Reconciliation) or rebalance.started >= self.closing:
+            return None
+        members = [self.history.members[each] for each in rebalance.dropped if each in self.history.members]
+        if rebalance.assigned is None and rebalance is self.rebalances[-1]:
+            # The group is Empty: nobody was left to join.
+            ended = (each for each in self.history.members.values() if each.ended is not None)
+            members += [each for each in ended if (each.ended or 0.0) >= rebalance.started]
+        return next((each for each in members if each.how == "expired" and not each.instance_id), None)
+
+    def _arrival(self, rebalance: Rebalance, member: Member) -> Finding:
+        """A member has joined: for the first time, after it was away, or in the place of another."""
+        before = self._before(member, rebalance.started)
+        if before is not None and before.ended is not None:
+            away = rebalance.started - before.ended
+            earlier = self.history.members[before.member_id]
+            if MISSED_POLL in before.reason:
+                return self._missed_poll(earlier, again=False)
+            if before.how == "removed":
+                return self.finding(Cause.REBALANCE_TIMEOUT, earlier)
+            if before.how == "expired" and away < _RETURN_S:
+                return self._expiry(earlier, rebalance, again=False)
+            if before.how == "left" and away < _RETURN_S:
+                return self._restart(earlier)
+        if member.member_id in self.replacing:
+            return self._restart(member)
+        started = next((each.started for each in self.rebalances if each.initial), None)
+        if started is not None and rebalance.started - started < _START_S and len(self.rebalances) > 1:
+            return self.finding(Diagnosis.START)
+        return self.finding(Diagnosis.SCALE_OUT)
+
+    def _departure(self, member: Member, rebalance: Rebalance) -> Finding:
+        if self._after(member, rebalance.started) is not None or member.member_id in self.turnover:
+            return self._restart(member)
+        return self.finding(Diagnosis.SCALE_IN)
+
+    def _missed_poll(self, member: Member, *, again: bool = True) -> Finding:
+        finding = self.finding(Cause.POLL_TIMEOUT_REASON, member)
+        finding.count += again
+        finding.seconds = max(finding.seconds, *gaps(self.lives[client_of(member)]), 0.0)
+        return finding
+
+    def _seldom(self, member: Member, *, again: bool = True) -> Finding:
+        finding = self.finding(Diagnosis.SELDOM_HEARTBEATS, member)
+        finding.expelled = True
+        finding.count += again
+        finding.seconds = max(finding.seconds, late_by(member) or 0.0)
+        return finding
+
+    def _without_rights(self, member: Member) -> Finding | None:
+        """Return the finding of a member that was expelled since its heartbeats were refused for want of rights."""
+        refused = self.history.refusals.refused.get((member.client_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        if refused is None or member.ended is None or not (member.joined or 0.0) <= refused.first <= member.ended:
+            return None
+        return self.finding(Diagnosis.JOIN_REFUSED, client=refused.client_id)
+
+    def _expiry(self, member: Member, rebalance: Rebalance, *, again: bool = True) -> Finding:
+        lives = self.lives[client_of(member)]
+        refused = self._without_rights(member)
+        if refused is not None:
+            return refused
+        if self._polls_too_seldom(member):
+            return self._missed_poll(member, again=again)
+        if self._beats_too_seldom(member):
+            return self._seldom(member, again=again)
+        successor = self._successor(member, rebalance)
+        if successor is not None and not self._is_loop(member):
+            finding = self.finding(Diagnosis.GHOST, member)
+            finding.took(rebalance.started - successor, rebalance)
+        elif self._is_paused(member):
+            finding = self.finding(Diagnosis.PAUSED_MEMBER, member)
+            finding.seconds = max(finding.seconds, *gaps(lives), 0.0)
+        elif self._is_loop(member):
+            finding = self.finding(Diagnosis.CRASH_LOOP, member)
+        else:
+            finding = self.finding(Cause.SESSION_EXPIRED, member)
+        finding.count += again
+        return finding
+
+    def _successor(self, member: Member, rebalance: Rebalance) -> float | None:
+        """Return the time at which a new process took the place of a consumer that was still to be expelled. The group
+        of a classic member stops for it, which `_ghost` finds.
+        """
+        if not isinstance(rebalance, Reconciliation) or member.ended is None:
+            return None
+        # Not all listeners hear of timers.
+        silent = member.ended - self.history.sessions.get(member.member_id, SESSION_TIMEOUT_S)
+        begin = max(silent, member.joined or 0.0)
+        lives = self.lives[client_of(member)]
+        joined = (each.joined for each in lives if each.member_id != member.member_id)
+        return next((each for each in joined if begin < each < (member.ended or 0.0)), None)
+
+    def _restart(self, member: Member) -> Finding:
+        """A member was stopped and started, alone or with others."""
+        clients = set(self.turnover.values())
+        client = client_of(member)
+        turns = sum(
+            each.how == "left" and MISSED_POLL not in each.reason and each.member_id in self.turnover
+            for each in self.lives[client]
+        )
+        if member.member_id in self.passing:
+            finding = self.finding(Diagnosis.FLAPPING, client=self._label(self.history.members[self.passing[-1]]))
+            finding.is_passing, finding.members, finding.count = True, self.passing, len(self.passing)
+            return finding
+        if turns >= _LOOP:
+            finding = self.finding(Diagnosis.FLAPPING, member)
+            finding.count = turns
+            return finding
+        if len(clients) < 2:
+            return self.finding(Diagnosis.RESTART, member)
+        return self.finding(Diagnosis.DEPLOY if self._was_empty() else Diagnosis.ROLLING_RESTART)
+
+    def _phases(self, rebalance: Rebalance, main: Finding) -> None:
+        """Add the slow members of a rebalance to the findings."""
+        times = {phase.name: phase.seconds for phase in rebalance.phases}
+        thought, others = times.get(LEADER_THINKS, 0.0), rebalance.seconds - times.get(INITIAL_DELAY, 0.0)
+        if thought > max(LONG_S, others / 2) and rebalance.leader in self.history.members:
+            self._slow(Diagnosis.SLOW_LEADER, rebalance.leader, thought, rebalance)
+        slow, own = rebalance.slow, own_wait(rebalance)
+        if slow is not None and own > LONG_S and slow.member_id not in main.members:
+            code = Diagnosis.SLOW_REVOCATION if isinstance(rebalance, Reconciliation) else Diagnosis.SLOW_MEMBER
+            self._slow(code, slow.member_id, own, rebalance)
+        elif slow is not None and (slow.called or 0.0) > HEARTBEAT_SECONDS + LONG_S:
+            called = slow.called or 0.0
+            stalled = self._has_stalled(self.history.member(slow.member_id), called)
+            code = Diagnosis.SLOW_MEMBER if stalled else Diagnosis.SELDOM_HEARTBEATS
+            self._slow(code, slow.member_id, called, rebalance, stalled=stalled)
+        elif isinstance(rebalance, Reconciliation):
+            self._silence(rebalance)
+        elif slow is None and main.code not in (Diagnosis.GHOST, Diagnosis.PAUSED_MEMBER, Diagnosis.CRASH_LOOP):
+            self._all_slow(rebalance, main)
+
+    def _all_slow(self, rebalance: Rebalance, main: Finding) -> None:
+        """Add members that took long to join again, and equally long, so that none of them is the slow one."""
+        late = [
+            (each.seconds - each.called, each.member_id)
+            for each in rebalance.joins
+            if each.called is not None and each.member_id not in main.members
+        ]
+        longest = max((own for own, _ in late), default=0.0)
+        if rebalance.initial or longest <= LONG_S or rebalance.seconds <= HEARTBEAT_SECONDS + LONG_S:
+            return
+        for own, member_id in late[:_MOST_SLOW]:
+            if own > longest / 2:
+                self._slow(Diagnosis.SLOW_MEMBER, member_id, own, rebalance)
+
+    def _silence(self, rebalance: Reconciliation) -> None:
+        """Add a consumer that gave up partitions as soon as it was told to, but could not be told for a long time."""
+        last = rebalance.last_release
+        call = None if last is None else rebalance.revocation_sent.get(last[0])
+        if last is None or call is None or rebalance.targeted is None or last[0] in rebalance.dropped:
+            return
+        silent = call - rebalance.targeted
+        if silent > (self.history.heartbeat_interval_ms or CONSUMER_HEARTBEAT_MS) / 1000 + LONG_S:
+            self._slow(Diagnosis.SLOW_REVOCATION, last[0], silent, rebalance, stalled=True)
+
+    def _revocation(self, before: Rebalance, rebalance: Rebalance) -> None:
+        """Add a member of a cooperative group whose revoked partitions stood still until it joined again."""
+        if rebalance.cause != Cause.COOPERATIVE_FOLLOWUP or before.assigned is None:
+            return
+        waited = rebalance.started - before.assigned
+        if waited > LONG_S and rebalance.trigger in self.history.members:
+            self._slow(Diagnosis.SLOW_REVOCATION, rebalance.trigger, waited, rebalance)
+
+    def _has_stalled(self, member: Member, called: float) -> bool:
+        """True if no interval explains so late a heartbeat: the process stood still. Where heartbeats do not show, an
+        interval is taken for a third of the session at most, as clients advise.
+        """
+        if member.beat:
+            return called > _STALLED * member.beat
+        return bool(member.session_timeout_ms) and called > (member.session_timeout_ms or 0) / 3000
+
+    def _slow(
+        self, code: Diagnosis, member_id: str, seconds: float, rebalance: Rebalance, *, stalled: bool = False
+    ) -> None:
+        finding = self.finding(code, self.history.member(member_id))
+        finding.stalled = stalled and (finding.stalled or not finding.count)
+        finding.count += 1
+        finding.took(seconds, rebalance)
+        # Beside another trouble, only its own wait is its cost.
+        is_alone = self.latest is None or self.latest is finding or not self.latest.is_trouble
+        finding.add(rebalance, None if is_alone else min(cost_of(rebalance), seconds * max(1, len(rebalance.joins))))
+
+    # Processes
+
+    def _before(self, member: Member, at: float) -> Membership | None:
+        """Return the newest earlier membership of a member's process that was over by then."""
+        over = [each for each in self.lives[client_of(member)] if each.ended is not None and each.ended <= at]
+        return max(over, key=lambda each: each.ended or 0.0, default=None)
+
+    def _after(self, member: Member, at: float) -> Membership | None:
+        """Return the next membership of a member's process, if it came back soon."""
+        later = [each for each in self.lives[client_of(member)] if at <= each.joined < at + _RETURN_S]
+        return min(later, key=lambda each: each.joined, default=None)
+
+    def _is_return(self, member: Member | None, rebalance: Rebalance) -> bool:
+        return member is not None and self._before(member, rebalance.started) is not None
+
+    def _is_paused(self, member: Member) -> bool:
+        """True if the process of an expelled member was alive: it went on to send requests."""
+        return member.lingered is not None
+
+    def _polls_too_seldom(self, member: Member) -> bool:
+        """True if a process that missed a poll was expelled, and went on with no heartbeat but a request of its poll: a
+        member sends no heartbeat before its first poll in a generation.
+        """
+        missed = any(MISSED_POLL in each.reason for each in self.lives[client_of(member)])
+        return missed and member.lingered_by in ("JoinGroup", "SyncGroup")
+
+    def _beats_too_seldom(self, member: Member) -> bool:
+        """True if a process was expelled several times before its first heartbeat, which came equally late each time:
+        a pause comes between heartbeats, at any time, and is of any length.
+        """
+        if self.history.epochs is not None:
+            return False
+        same = [each for each in self.history.members.values() if client_of(each) == client_of(member)]
+        gaps = [late_by(each) for each in same if each.how == "expired"]
+        late = [each for each in gaps if each is not None]
+        if len(late) < _LOOP or max(late) - min(late) >= EVEN_S:
+            return False
+        return len(late) >= len(gaps) - 1 and not self._polls_too_seldom(member)
+
+    def _is_stuck(self, member: Member, departure: float) -> bool:
+        """True if a member that is not back left just when its poll interval was over."""
+        interval = (member.rebalance_timeout_ms or 0) / 1000
+        if member.polled is None or not interval or not shows_poll_interval(member.library) or member.reason:
+            return False
+        if member.library in (Library.FRANZ_GO, Library.SARAMA, Library.KAFKAJS, Library.JAVA):
+            return False
+        if departure >= self.closing and self._left_with_others(member.member_id, departure):
+            return False
+        return _LATE[0] * interval <= departure - member.polled <= interval + _LATE[1]
+
+    def _left_with_others(self, member_id: str, departure: float) -> bool:
+        """True if other members left at about the same time: they were shut down together."""
+        return any(
+            each.how == "left" and each.ended is not None and abs(each.ended - departure) < _TOGETHER_S
+            for lives in self.lives.values()
+            for each in lives
+            if each.member_id != member_id
+        )
+
+    def _is_loop(self, member: Member) -> bool:
+        """True if a process died again and again."""
+        return sum(each.how == "expired" for each in self.lives[client_of(member)]) >= _LOOP
+
+    def _has_other_partitions(self, rebalance: Rebalance) -> bool:
+        """True if a topic has more partitions than before, or is gone while others stay."""
+        topics = {topic for topic, _ in rebalance.owned_before}
+        remaining = {topic for topic, _ in rebalance.owned_after}
+        has_more = any(each[0] in topics for each in rebalance.owned_after.keys() - rebalance.owned_before.keys())
+        return has_more or bool(remaining and topics - remaining)
+
+    def _was_empty(self) -> bool:
+        """True if all members had left before the first came back."""
+        return any(each.initial for each in self.rebalances[1:])
+
+    def _passing(self) -> tuple[str, ...]:
+        """Return the members of different names that came for a short time, while no other member came or went; at
+        least three, the newest last.
+        """
+        started = self.rebalances[0].started if self.rebalances else 0.0
+        stays = [(client, each) for client, lives in self.lives.items() for each in lives]
+        passing = [
+            each
+            for client, each in stays
+            if len(self.lives[client]) == 1
+            and each.how == "left"
+            and each.ended is not None
+            and each.joined > started
+            and each.ended - each.joined < _REPLACED_S
+            and not any(
+                each.joined < at < each.ended
+                for other, life in stays
+                if other != client
+                for at in (life.joined, life.ended or each.joined)
+            )
+        ]
+        return (
+            tuple(each.member_id for each in sorted(passing, key=lambda each: each.joined))
+            if len(passing) >= _LOOP
+            else ()
+        )
+
+    def _turnover(self) -> dict[str, str]:
+        """Return the members that left and were back or replaced soon: by member id, the process."""
+        pairs: dict[str, str] = {}
+        started = self.rebalances[0].started if self.rebalances else 0.0
+        new = [
+            (each.joined, each.ended or float("inf"), each.member_id)
+            for lives in self.lives.values()
+            for each in lives[:1]
+            if each.joined > started
+        ]
+        for client, lives in self.lives.items():
+            for number, each in enumerate(lives):
+                if each.how != "left" or each.ended is None or MISSED_POLL in each.reason:
+                    continue
+                if self._is_stuck(self.history.members[each.member_id], each.ended):
+                    continue
+                if number + 1 < len(lives):
+                    if lives[number + 1].joined - each.ended < _RETURN_S:
+                        pairs[each.member_id] = client
+                    continue
+                # A replacement may come before the old process leaves, and stays longer; the members of a group's start
+                # are none, and a group that is shut down has none.
+                closing = each.ended >= self.closing and self._left_with_others(each.member_id, each.ended)
+                newcomers = [
+                    (abs(at - each.ended), at, until, member)
+                    for at, until, member in new
+                    if abs(at - each.ended) < _REPLACED_S
+                    and until > each.ended
+                    and (at >= each.ended or (at > started + _START_S and not closing))
+                ]
+                if newcomers:
+                    _, at, until, member = min(newcomers)
+                    new.remove((at, until, member))
+                    pairs[each.member_id] = pairs[member] = client
+                    self.replacing.add(member)
+        return pairs
+
+
+_START_S = 10.0
+_OF_MEMBERS = frozenset({Cause.NEW_MEMBER, Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.POLL_TIMEOUT_REASON})
+_REJOINS = frozenset({Cause.LEADER_REJOINED})
+_BLAMES = frozenset(
+    {Cause.SUBSCRIPTION_CHANGED, Cause.REBALANCE_TIMEOUT, Cause.PENDING_SYNC_EXPIRED, Cause.STATIC_REPLACED}
+)
+
+
+def _newcomer(rebalance: Rebalance) -> str:
+    return rebalance.trigger if rebalance.cause == Cause.NEW_MEMBER else ""
+
+
+def error_name(code: int) -> str:
+    """Return Kafka's name of an error."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"

@@ -1,0 +1,344 @@
+"""Remedies for one member of a classic group: it missed a poll, was slow, silent, paused or dead, or was not let in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.trace import clients
+from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.clients import Library, shows_poll_interval, spelled
+from kafka_shim.trace.history import GroupHistory, Member
+from kafka_shim.trace.rebalance import Rebalance
+from kafka_shim.why.diagnoses import Diagnosis
+from kafka_shim.why.findings import Finding, error_name
+from kafka_shim.why.memberships import absences_of, memberships_of
+from kafka_shim.why.names import Names
+from kafka_shim.why.past import Change, client_of
+from kafka_shim.why.remedies import (
+    MAX_SIZE,
+    PROCESS,
+    PROCESSING,
+    PROTOCOL,
+    REMOTE_ASSIGNOR,
+    RIGHTS,
+    Remedy,
+    process,
+    round_ms,
+)
+
+
+def missed_polls(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    member, library = history.member(finding.members[-1]), finding.library
+    interval = member.rebalance_timeout_ms if shows_poll_interval(library) else None
+    gaps = absences_of(history, client_of(member))
+    longest = max(gaps, default=0.0) + (interval or 0) / 1000
+    remedies = []
+    batch, records = _batch(history, member), spelled(clients.POLL_RECORDS, library)
+    if records is not None and batch is not None and interval is not None:
+        fewer = max(1, int(batch[0] * 2 * interval / 3000 / max(batch[1], longest)))
+        remedies.append(
+            Remedy(
+                who=finding.client,
+                side="client",
+                setting=records,
+                key=clients.POLL_RECORDS,
+                seen=f"{batch[0]:.0f} (inferred from its commits)",
+                proposed=str(fewer),
+                why=f"a batch then takes two thirds of the {interval / 1000:.0f} s it may",
+                change=Change(poll_interval=interval / 1000),
+            )
+        )
+    setting = spelled(clients.POLL_INTERVAL, library)
+    if setting is not None:
+        # A member that did not come back was absent for a time that does not show.
+        proposed = round_ms(1500 * longest) if interval is not None and gaps else None
+        remedies.append(
+            Remedy(
+                who=finding.client,
+                side="client",
+                setting=setting,
+                key=clients.POLL_INTERVAL,
+                seen="not visible on the wire" if interval is None else str(interval),
+                proposed="longer than its longest batch" if proposed is None else str(proposed),
+                why=f"its longest absence from poll was {longest:.1f} s"
+                if gaps and interval is not None
+                else "it left when the interval was over, and its process still runs",
+                price="a rebalance may wait as long for it",
+                change=None if proposed is None else Change(poll_interval=proposed / 1000),
+            )
+        )
+    return remedies
+
+
+def stalled(finding: Finding) -> list[Remedy]:
+    """Return the remedy for a process that stood still for less than its session."""
+    return process(
+        finding,
+        seen=f"no heartbeat for {finding.seconds:.1f} s",
+        proposed="find out what stopped it: garbage collection, too little processor time, a blocked event loop",
+        why="members wait until it runs again; its session had not run out",
+    )
+
+
+def slow_member(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    if finding.stalled:
+        return stalled(finding)
+    member, library = history.member(finding.members[-1]), finding.library
+    target = max(0.1, finding.seconds / 10)
+    change = Change(think={client_of(member): target})
+    setting = spelled(clients.POLL_RECORDS, library)
+    # These join again without a poll: only a rebalance callback holds them up.
+    if setting is None or library in (Library.AIOKAFKA, Library.FRANZ_GO):
+        return [
+            Remedy(
+                who=finding.client,
+                side="client",
+                setting=PROCESSING,
+                key="processing",
+                seen=f"up to {finding.seconds:.1f} s",
+                proposed="shorter than a second",
+                why="it joins again only when this work is over; all members wait for it until then",
+                change=change,
+            )
+        ]
+    batch = _batch(history, member)
+    return [
+        Remedy(
+            who=finding.client,
+            side="client",
+            setting=setting,
+            key=clients.POLL_RECORDS,
+            seen=f"{batch[0]:.0f} (inferred from its commits)" if batch else "not visible on the wire",
+            proposed=str(max(1, int(batch[0] / 10))) if batch else "a tenth",
+            why=f"it joins again only when it polls; the group then waits {target:.1f} s, not {finding.seconds:.1f} s",
+            change=change,
+        )
+    ]
+
+
+def slow_revocation(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    return [
+        Remedy(
+            who=finding.client,
+            side="client",
+            setting=PROCESSING,
+            key="processing",
+            seen=f"up to {finding.seconds:.1f} s",
+            proposed="shorter than a second",
+            why="it joins again, and the partitions it gave up get an owner, only when this work is over",
+        )
+    ]
+
+
+def seldom_heartbeats(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    setting = spelled(clients.HEARTBEAT, finding.library)
+    if setting is None:
+        return []
+    member, called = history.member(finding.members[-1]), finding.seconds
+    if finding.expelled:
+        session_ms = member.session_timeout_ms or 0
+        return [
+            Remedy(
+                who=finding.client,
+                side="client",
+                setting=setting,
+                key=clients.HEARTBEAT,
+                seen=f"about {called * 1000:.0f}" if 1000 * called > session_ms else f"more than {session_ms}",
+                proposed=str(session_ms // 3),
+                why=f"a third of its session of {session_ms / 1000:g} s, which is over before the next heartbeat",
+                price="more heartbeats",
+                change=Change(session_timeout=1.5 * called),
+            )
+        ]
+    return [
+        Remedy(
+            who=finding.client,
+            side="client",
+            setting=setting,
+            key=clients.HEARTBEAT,
+            seen=f"about {called * 1000:.0f}",
+            proposed=str(round_ms(called * 250)),
+            why=f"it learns of a rebalance by a heartbeat, {called:.1f} s after the start"
+            + ("" if member.beat else "; if its interval is shorter already, its process stood still"),
+            price="more heartbeats",
+            change=Change(think={client_of(member): max(0.1, called / 4)}),
+        )
+    ]
+
+
+def dead(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    member = history.member(finding.members[-1])
+    timeout = (member.session_timeout_ms or 0) / 1000
+    later = [each.joined for each in memberships_of(history, client_of(member)) if each.joined > (member.ended or 0.0)]
+    if member.instance_id and later and timeout and finding.code == Cause.SESSION_EXPIRED:
+        return _away(history, finding, later[0] - (member.ended or 0.0))
+    back = (
+        f"silent, and back {later[0] - (member.ended or 0.0):.1f} s later" if later else "silent, and did not come back"
+    )
+    return process(
+        finding,
+        seen=back if finding.code != Diagnosis.CRASH_LOOP else f"died {finding.count} times",
+        proposed="find out why it died",
+        why=f"its partitions stood still for the session timeout of {timeout:g} s"
+        if timeout
+        else "its partitions stood still for its session timeout",
+    )
+
+
+def _away(history: GroupHistory, finding: Finding, gap: float) -> list[Remedy]:
+    """A static member was restarted, but not within its session."""
+    member = history.member(finding.members[-1])
+    setting = spelled(clients.SESSION, finding.library)
+    if setting is None:
+        return []
+    why = f"it was back {gap:.1f} s after its session; within it, the restart of a static member costs nothing"
+    return _longer_session(finding, setting, member.session_timeout_ms or 0, gap, why)
+
+
+def after_pause(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    member = history.member(finding.members[-1])
+    setting = spelled(clients.SESSION, finding.library)
+    if setting is None or member.session_timeout_ms is None:
+        return dead(history, finding, names)
+    late = sum(history.member(each).fenced for each in finding.members)
+    loss = f"; {late} of its commits came too late, and other members read those records again" if late else ""
+    why = f"it was back {finding.seconds:.1f} s after it was expelled: paused, not dead{loss}"
+    return _longer_session(finding, setting, member.session_timeout_ms, finding.seconds, why)
+
+
+def _longer_session(finding: Finding, setting: str, session_ms: int, gap: float, why: str) -> list[Remedy]:
+    """Suggest a session that is longer than the seconds of absence after the present one."""
+    proposed = round_ms(session_ms + 1500 * gap)
+    return [
+        Remedy(
+            who=finding.client,
+            side="client",
+            setting=setting,
+            key=clients.SESSION,
+            seen=str(session_ms),
+            proposed=str(proposed),
+            why=why,
+            price=f"the death of a process is detected up to {proposed / 1000:.0f} s later",
+            change=Change(session_timeout=proposed / 1000),
+        )
+    ]
+
+
+def ghost(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    member = history.member(finding.members[-1])
+    setting = spelled(clients.INSTANCE, finding.library)
+    came_back = any(each.joined > (member.joined or 0.0) for each in memberships_of(history, client_of(member)))
+    if setting is None or not came_back or member.instance_id:
+        return dead(history, finding, names)
+    return [
+        Remedy(
+            who=finding.client,
+            side="client",
+            setting=setting,
+            key=clients.INSTANCE,
+            seen="none",
+            proposed="one for each process, the same after a restart",
+            why=f"a new process then takes the place of the old one; the group waited {finding.seconds:.1f} s for it",
+            price="a process that is shut down for good is missed only after its session timeout",
+            change=Change(static=True),
+        )
+    ]
+
+
+def after_refusal(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    refused = next(
+        each
+        for each in history.refusals.refused.values()
+        if each.error == finding.error and each.client_id == finding.client
+    )
+    common = set.intersection(*(set(history.members[each].protocols) for each in history.present), set()) or {
+        history.protocol
+    }
+    side, key, seen, proposed = {
+        ErrorCode.INVALID_SESSION_TIMEOUT: (
+            "client",
+            clients.SESSION,
+            str(refused.session_timeout_ms),
+            "within group.min and group.max.session.timeout.ms of the broker (6000 to 1800000 by default)",
+        ),
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
+            "client",
+            clients.ASSIGNORS,
+            ", ".join(refused.protocols),
+            f"one that all members have: {', '.join(sorted(common - {''})) or 'see the other members'}",
+        )
+        if history.epochs is None
+        else (
+            "client",
+            PROTOCOL,
+            "classic",
+            "consumer, as its group; or group.consumer.migration.policy=bidirectional at the broker",
+        ),
+        ErrorCode.UNSUPPORTED_ASSIGNOR: (
+            "client",
+            REMOTE_ASSIGNOR,
+            ", ".join(refused.protocols),
+            "one of the broker's group.consumer.assignors (uniform and range by default)",
+        ),
+        ErrorCode.UNRELEASED_INSTANCE_ID: (
+            "operator",
+            "process",
+            "its old process was killed, and did not leave",
+            "shut it down in order, or start it again once the session of the old process is over",
+        ),
+        ErrorCode.GROUP_MAX_SIZE_REACHED: (
+            "broker",
+            MAX_SIZE if history.epochs is None else f"group.{history.kind}.max.size",
+            "reached",
+            "more, or fewer members in the group",
+        ),
+        ErrorCode.GROUP_ID_NOT_FOUND: (
+            "client",
+            PROTOCOL,
+            "consumer",
+            "classic, as its group; or group.consumer.migration.policy=bidirectional at the broker",
+        ),
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: ("operator", RIGHTS, "none for this group", "READ on the group"),
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: ("operator", RIGHTS, "none for a topic", "READ on its topics"),
+    }.get(ErrorCode(finding.error), ("client", "process", "its request", "see the error in its log"))
+    return [
+        Remedy(
+            who=finding.client,
+            side=side,
+            setting=PROCESS if key == "process" else spelled(key, refused.library) or key,
+            key=key,
+            seen=seen,
+            proposed=proposed,
+            why=f"it is answered {error_name(finding.error)} and is in no generation",
+        )
+    ]
+
+
+def twice(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    return [
+        Remedy(
+            who=finding.client,
+            side="client",
+            setting=spelled(clients.INSTANCE, finding.library) or clients.INSTANCE,
+            key=clients.INSTANCE,
+            seen=f"{finding.client}, of two running processes",
+            proposed="another for each process",
+            why=f"two processes with one name fence each other: {finding.count} requests were refused",
+        )
+    ]
+
+
+def by_client(history: GroupHistory, rebalances: Sequence[Rebalance]) -> dict[str, list[Rebalance]]:
+    """Return the rebalances that members of each client triggered."""
+    triggered: dict[str, list[Rebalance]] = {}
+    for rebalance in rebalances:
+        if rebalance.trigger in history.members:
+            triggered.setdefault(client_of(history.members[rebalance.trigger]), []).append(rebalance)
+    return triggered
+
+
+def _batch(history: GroupHistory, member: Member) -> tuple[float, float] | None:
+    """Return the batch of a member, or of an earlier membership of its process."""
+    same = [each for each in history.members.values() if client_of(each) == client_of(member)]
+    return next((each.batch for each in (member, *reversed(same)) if each.batch is not None), None)

@@ -1,0 +1,59 @@
+"""The clause of each finding: its culprit, its number and its longest time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_shim.apis.readable import readable
+from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.rebalance import Rebalance
+from kafka_shim.why.causes import BECAUSE
+from kafka_shim.why.diagnoses import Diagnosis
+from kafka_shim.why.findings import Finding, error_name
+
+CLAUSES: Final[dict[str, str]] = {
+    Diagnosis.JOIN_REFUSED: "{who} was refused {times}: {error}",
+    Diagnosis.DUPLICATE_INSTANCE_ID: "two processes have the group.instance.id {who} and fence each other, {times}",
+    Diagnosis.PAUSED_MEMBER: "{who} was paused for longer than its session timeout, {times}",
+    Diagnosis.GHOST: "{who} was killed and the group waited {seconds} for it in vain",
+    Diagnosis.CRASH_LOOP: "{who} dies and is started again, {times}",
+    Diagnosis.FLAPPING: "{who} leaves and comes back again and again, {times}",
+    Diagnosis.SLOW_MEMBER: "the group waited up to {seconds} for {who} to join again, {times}",
+    Diagnosis.SLOW_REVOCATION: "the group waited up to {seconds} for {who} to give up partitions, {times}",
+    Diagnosis.SLOW_LEADER: "the group waited up to {seconds} for its leader, {who}, to assign",
+    Diagnosis.SELDOM_HEARTBEATS: "{who} learned of a rebalance up to {seconds} late: its heartbeats are rare",
+    Diagnosis.UNKNOWN: "why does not know the reason: the request that began it did not pass the relay",
+    Diagnosis.ROLLING_RESTART: "a rolling restart",
+    Diagnosis.DEPLOY: "all members left, and new ones started: a deploy",
+    Diagnosis.RESTART: "{who} was restarted, or replaced",
+    Diagnosis.SCALE_OUT: "a scale-out: new members joined",
+    Diagnosis.SCALE_IN: "a scale-in: members left and did not come back",
+    Diagnosis.TOPICS_CHANGED: "topics or their partitions changed, or the leader's view of them",
+    Diagnosis.START: "the group started",
+    Diagnosis.SHUTDOWN: "the group shut down",
+    Cause.POLL_TIMEOUT_REASON: "the application of {who} did not poll within its poll interval, {times}",
+    Cause.SESSION_EXPIRED: "{who} died: it sent no heartbeat for its session timeout",
+}
+
+_OTHERWISE: Final[dict[str, str]] = {
+    Diagnosis.SELDOM_HEARTBEATS: "the heartbeats of {who} are rarer than its session is long, {times}",
+    Diagnosis.FLAPPING: "members such as {who} join for a short time and leave, {times}",
+}
+"""Clauses of findings that need another one than most of their kind."""
+
+
+def clause_of(finding: Finding, rebalance: Rebalance | None = None) -> str:
+    """Return a finding as a clause, without a full stop; of one rebalance without its count in the whole group."""
+    text = _OTHERWISE.get(finding.code) if finding.expelled or finding.is_passing else CLAUSES.get(finding.code)
+    text = text or BECAUSE.get(finding.code) or finding.code
+    seconds = finding.seconds
+    if rebalance is not None and text is not None:
+        seconds = finding.times.get(rebalance.first_seq, seconds)
+        text = text.replace(", {times}", "").replace("up to {seconds}", "{seconds}")
+    culprit = readable(finding.client) or "a member"
+    return text.format(
+        who=culprit,
+        times="once" if finding.count == 1 else f"{finding.count} times",
+        seconds=f"{seconds:.1f} s",
+        error=error_name(finding.error),
+    )
