@@ -1,7 +1,7 @@
 """The command line: `kafka-shim`, or `python -m kafka_shim`.
 
-Decides what an operator may say, what each command starts, and how errors read: one plain sentence and exit code 2.
-What a command needs is imported when it is called, so that `serve` is ready soon.
+Each error is one plain sentence with exit code 2, or 3 if the server has no such group, topic or number. A command
+imports its modules when it is called, so that `serve` is ready soon.
 """
 
 from __future__ import annotations
@@ -11,14 +11,29 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-import click
+try:
+    import click
+except ModuleNotFoundError:
+    print("kafka-shim: The command needs more packages: pip install 'kafka-group-shim[cli]'", file=sys.stderr)
+    sys.exit(2)
 
-from kafka_shim.commands.parameters import Address
+from kafka_shim.apis.readable import readable_lines
+from kafka_shim.apis.releases import DEFAULT_RELEASE, RELEASES
+from kafka_shim.commands.parameters import Address, Number, Whole
+from kafka_shim.conformance.broker_options import context_of, tls_options
 
 ELSEWHERE: Final = {
     "conformance": ("kafka_shim.conformance.cli", "cli", "Try a coordinator, case by case."),
     "designs": ("kafka_shim.commands.designs", "designs", "What the designs cost that Kafka weighed for groups."),
+    "brokers": ("kafka_shim.commands.lab", "brokers", "Brokers of a coordinator for tests: list, stop, kill, restart."),
+    "clock": ("kafka_shim.commands.lab", "clock", "The clock of a coordinator for tests: freeze, resume, advance."),
+    "puppets": ("kafka_shim.commands.lab", "puppets", "Scripted members of a coordinator for tests."),
     "faults": ("kafka_shim.commands.faults", "faults", "What goes wrong on purpose in a coordinator for tests."),
+    "certificates": (
+        "kafka_shim.commands.certificates",
+        "certificates",
+        "A test authority, with certificates of a server and a client.",
+    ),
     "groups": ("kafka_shim.commands.groups", "groups", "Groups of a running coordinator, by its control server."),
     "assign": ("kafka_shim.commands.assign", "assign", "One group, divided by every assignor side by side."),
     "learn": ("kafka_shim.commands.learn", "learn", "Lessons on rebalances: guess what happens, then see it."),
@@ -28,13 +43,20 @@ ELSEWHERE: Final = {
         "Play a recorded run again, exactly, and go on from any moment.",
     ),
     "why": ("kafka_shim.commands.why", "why", "Why a group rebalanced, who was slow, and what to do."),
+    "produce": ("kafka_shim.commands.records", "produce", "Produce records to a topic of a running coordinator."),
+    "consume": ("kafka_shim.commands.records", "consume", "Print records of a topic of a running coordinator."),
     "topics": ("kafka_shim.commands.topics", "topics", "Topics of a running coordinator."),
     "offsets": ("kafka_shim.commands.offsets", "offsets", "Groups and offsets to and from the logs of a Kafka broker."),
     "pipeline": ("kafka_shim.pipeline.cli", "cli", "Rebalances and offsets of months, on Spark."),
 }
-"""Commands of other folders by name: module, attribute, and what they do."""
+"""Commands of other folders by name: module, attribute and help text."""
 
 EXTRAS: Final = {
+    "hypercorn": "cli",
+    "markdown_it": "cli",
+    "prometheus_client": "cli",
+    "rich": "cli",
+    "starlette": "cli",
     "aiokafka": "clients",
     "confluent_kafka": "clients",
     "kafka": "clients",
@@ -47,6 +69,10 @@ EXTRAS: Final = {
     "pyspark": "spark",
 }
 """Packages that only some commands need, and the extra that installs each."""
+
+
+UNUSABLE: Final = 2
+"""Exit code of a command that cannot run; a command that names a missing group has its own, `NotThere`."""
 
 
 class Advertised(click.ParamType[tuple[str, int | None]]):
@@ -74,8 +100,10 @@ class TopicSize(click.ParamType[tuple[str, int]]):
         if isinstance(value, tuple):
             return value
         name, colon, partitions = value.rpartition(":")
-        if not colon or not partitions.isdecimal() or int(partitions) < 1:
-            self.fail(f"{value!r} is not of the form NAME:PARTITIONS.", param, ctx)
+        if not colon or not partitions.isdecimal():
+            self.fail(f"{value!r} is not of the form NAME:PARTITIONS, such as orders:6.", param, ctx)
+        if not int(partitions):
+            self.fail(f"The topic {name!r} needs at least one partition.", param, ctx)
         return name, int(partitions)
 
 
@@ -130,7 +158,10 @@ class TraceCommands(Commands):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "KAFKA_SHIM"})
 @click.version_option(package_name="kafka-group-shim")
 def cli() -> None:
-    """A Kafka-compatible group coordinator: for tests, for conformance, for understanding rebalances."""
+    """A Kafka-compatible group coordinator: for tests, for conformance, for understanding rebalances.
+
+    An environment variable sets each option: KAFKA_SHIM_SERVE_BROKERS=3 is `serve --brokers 3`.
+    """
 
 
 _log_level: Final = click.option(
@@ -164,17 +195,15 @@ _log_level: Final = click.option(
 )
 @click.option(
     "--brokers",
-    type=click.IntRange(1, 100),
+    type=Whole(1, 100),
     default=1,
     show_default=True,
     help="Brokers in this process, on consecutive ports.",
 )
-@click.option(
-    "--node-id", type=click.IntRange(0, 2**31 - 101), default=1, show_default=True, help="Id of the first broker."
-)
+@click.option("--node-id", type=Whole(0, 2**31 - 101), default=1, show_default=True, help="Id of the first broker.")
 @click.option(
     "--lease",
-    type=click.FloatRange(0.5, 3600),
+    type=Number(0.5, 3600),
     default=6.0,
     show_default=True,
     metavar="SECONDS",
@@ -182,10 +211,11 @@ _log_level: Final = click.option(
 )
 @click.option(
     "--load-seconds",
-    type=click.FloatRange(0, 3600),
+    type=Number(0, 3600),
     default=0.0,
     metavar="SECONDS",
-    help="Make every load of a partition of __consumer_offsets so much slower, to test clients.",
+    help="Wait this long before each load of a partition of __consumer_offsets, to test clients.",
+    hidden=True,
 )
 @click.option("--topic", "topics", type=TopicSize(), multiple=True, help="Create a topic at start; may be repeated.")
 @click.option(
@@ -194,8 +224,8 @@ _log_level: Final = click.option(
 @click.option(
     "--as-version",
     "release",
-    type=click.Choice(["2.8", "3.9", "4.2"]),
-    default="4.2",
+    type=click.Choice(RELEASES),
+    default=DEFAULT_RELEASE,
     show_default=True,
     help="Serve exactly the API versions of this Kafka release.",
 )
@@ -220,7 +250,7 @@ _log_level: Final = click.option(
 )
 @click.option(
     "--journal-limit",
-    type=click.IntRange(1),
+    type=Whole(1),
     default=1024,
     show_default=True,
     metavar="MIB",
@@ -233,10 +263,21 @@ _log_level: Final = click.option(
 )
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Private key of the certificate, PEM.")
 @click.option(
+    "--tls-ca",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Certificates, PEM, that prove the names of other processes on the same PostgreSQL; without it any is taken.",
+)
+@click.option(
     "--control-token",
     envvar="KAFKA_SHIM_CONTROL_TOKEN",
+    show_envvar=True,
     metavar="TOKEN",
     help="Token that requests to the control server must have; required where other machines can connect.",
+)
+@click.option(
+    "--control-tls",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Key and certificate, one PEM file: the control server is HTTPS, so that nobody reads the token.",
 )
 @click.option(
     "--lab", is_flag=True, help="For tests: the control server may change faults, time, brokers and the store."
@@ -252,18 +293,9 @@ def serve(**options: Any) -> None:
 
         laboratory = lab.Laboratory()
     try:
-        run(Options(**options), laboratory)
+        sys.exit(run(Options(**options), laboratory))
     except Unusable as error:
         raise click.ClickException(str(error)) from error
-
-
-@cli.command(hidden=True)
-@click.argument("page", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def reference(page: Path) -> None:
-    """Renew the tables of options and settings in a page of the documentation."""
-    from kafka_shim.commands.reference import renewed
-
-    page.write_text(renewed(page.read_text(), serve))
 
 
 @cli.command()
@@ -293,15 +325,23 @@ def trace() -> None:
     show_default=True,
     help="Where it is written, JSON Lines.",
 )
+@tls_options
 @_log_level
-def record(**options: Any) -> None:
-    """Relay clients to a real Kafka cluster and write a trace of what its groups do, until SIGTERM or SIGINT."""
+def record(tls_ca: str | None, tls_cert: str | None, tls_key: str | None, **options: Any) -> None:
+    """Relay clients to a real Kafka cluster and write a trace of its groups, until SIGTERM or SIGINT."""
     from kafka_shim.relay.run import Options, Unusable, run
 
     try:
-        run(Options(**options))
+        run(Options(**options, tls=context_of(tls_ca, tls_cert, tls_key)))
     except Unusable as error:
         raise click.ClickException(str(error)) from error
+
+
+def _message(error: click.ClickException) -> str:
+    """Return the sentence for an error. Click takes a negative number for an option."""
+    if isinstance(error, click.NoSuchOption) and error.option_name[1:].isdecimal() and error.ctx is not None:
+        return f"A number cannot be negative here. {' '.join(error.ctx.get_usage().split())}"
+    return error.format_message()
 
 
 def main() -> None:
@@ -312,8 +352,8 @@ def main() -> None:
         click.echo(error.format_message())
         sys.exit(2)
     except click.ClickException as error:
-        click.echo(f"kafka-shim: {error.format_message()}", err=True)
-        sys.exit(2)
+        click.echo(readable_lines(f"kafka-shim: {_message(error)}"), err=True)
+        sys.exit(max(error.exit_code, UNUSABLE))
     except click.Abort:
         sys.exit(130)
     except ModuleNotFoundError as error:

@@ -1,6 +1,6 @@
-// Package kafkashim starts a Kafka-compatible group coordinator for tests and has it misbehave on request.
+// Package kafkashim starts a Kafka-compatible group coordinator for tests and makes it misbehave on request.
 //
-// It runs the command kafka-shim (pip install kafka-group-shim) and speaks its control API, docs/http.md.
+// It runs the command kafka-shim (pip install 'kafka-group-shim[cli]') and speaks its control API, docs/http.md.
 package kafkashim
 
 import (
@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// Fields are those of a JSON object.
+// Fields are the fields of a JSON object.
 type Fields map[string]any
 
 // Coordinator is a process of kafka-shim.
@@ -30,8 +30,9 @@ type Coordinator struct {
 	process *exec.Cmd
 }
 
-// Open starts a coordinator with more options of `kafka-shim serve`; $KAFKA_SHIM is the command if it is not on the
-// path. Sessions may be short, and the first round of a group does not wait.
+// Open starts a coordinator with these options of `kafka-shim serve`; $KAFKA_SHIM is the command if it is not on the
+// path. Short session timeouts are allowed, there is no initial rebalance delay and no interval between two assignments,
+// and members of the newer kinds of groups send heartbeats every 50 ms. Options of yours come later and win.
 func Open(options ...string) (*Coordinator, error) {
 	command := os.Getenv("KAFKA_SHIM")
 	if command == "" {
@@ -41,6 +42,10 @@ func Open(options ...string) (*Coordinator, error) {
 		"serve", "--lab", "--store", "memory:", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0",
 		"--log-level", "error",
 		"--config", "group.initial.rebalance.delay.ms=0", "--config", "group.min.session.timeout.ms=1",
+		"--config", "group.consumer.assignment.interval.ms=0", "--config", "group.share.assignment.interval.ms=0",
+		"--config", "group.streams.assignment.interval.ms=0", "--config", "group.streams.initial.rebalance.delay.ms=0",
+		"--config", "group.consumer.heartbeat.interval.ms=50", "--config", "group.share.heartbeat.interval.ms=50",
+		"--config", "group.streams.heartbeat.interval.ms=50",
 	}, options...)
 	process := exec.Command(command, arguments...)
 	var errorOutput bytes.Buffer
@@ -50,7 +55,7 @@ func Open(options ...string) (*Coordinator, error) {
 		return nil, err
 	}
 	if err := process.Start(); err != nil {
-		return nil, fmt.Errorf("%w (pip install kafka-group-shim, or set KAFKA_SHIM to the command)", err)
+		return nil, fmt.Errorf("%w (pip install 'kafka-group-shim[cli]', or set KAFKA_SHIM to the command)", err)
 	}
 	var kafka, control string
 	line, _ := bufio.NewReader(output).ReadString('\n')
@@ -79,7 +84,7 @@ func (c *Coordinator) Close() {
 	_ = c.process.Wait()
 }
 
-// Get asks for a path of the control API.
+// Get gets a path of the control API.
 func (c *Coordinator) Get(path string) (Fields, error) {
 	return c.ask(http.MethodGet, path, nil)
 }
@@ -89,13 +94,13 @@ func (c *Coordinator) Post(path string, body Fields) (Fields, error) {
 	return c.ask(http.MethodPost, path, body)
 }
 
-// Delete removes what a path of the control API names.
+// Delete deletes a path of the control API.
 func (c *Coordinator) Delete(path string) (Fields, error) {
 	return c.ask(http.MethodDelete, path, nil)
 }
 
-// Await waits for what becomes of a group: stable, owns, empty, committed, event or no-rebalance. Its error has the
-// story of the group.
+// Await waits for a condition of a group: stable, owns, empty, committed, event or no-rebalance. Its error has the
+// history of the group.
 func (c *Coordinator) Await(group, what string, fields Fields) (Fields, error) {
 	return c.Post("/v1/groups/"+url.PathEscape(group)+"/await", with(fields, Fields{"for": what}))
 }
@@ -110,7 +115,7 @@ func (c *Coordinator) Fault(action, api string, fields Fields) (Fields, error) {
 	return c.Post("/v1/faults", with(fields, Fields{"action": action, "api": api}))
 }
 
-// Advance moves the coordinator's clock, which stands still from then on.
+// Advance advances the coordinator's clock, which stands still from then on.
 func (c *Coordinator) Advance(seconds float64) error {
 	if _, err := c.Post("/v1/clock", Fields{"frozen": true}); err != nil {
 		return err
@@ -119,7 +124,7 @@ func (c *Coordinator) Advance(seconds float64) error {
 	return err
 }
 
-// InTest is a coordinator in one test: an error ends the test, and a fault that never happened fails it.
+// InTest is a coordinator in one test: an error ends the test, and an unused fault fails it.
 type InTest struct {
 	*Coordinator
 	t testing.TB
@@ -160,7 +165,7 @@ func (c InTest) Puppet(group string, topics []string, fields Fields) Fields {
 	return c.must(c.Coordinator.Puppet(group, topics, fields))
 }
 
-// Fault is Coordinator.Fault that must have happened when the test ends; the path of the fault.
+// Fault is Coordinator.Fault without an error; the test fails if the fault is not used. It returns its path.
 func (c InTest) Fault(action, api string, fields Fields) string {
 	c.t.Helper()
 	path := fmt.Sprintf("/v1/faults/%v", c.must(c.Coordinator.Fault(action, api, fields))["fault"])

@@ -21,6 +21,17 @@ func TestAMemberThatIsSilentIsExpelledWhenTheClockMoves(t *testing.T) {
 	}
 }
 
+func TestAMemberOfEachNewerKindOfGroupTakesOverSoon(t *testing.T) {
+	shim := Start(t, "--topic", "orders:4").In(t)
+	for _, kind := range []string{"consumer", "share", "streams"} {
+		first := shim.Puppet(kind, []string{"orders"}, Fields{"kind": kind, "client_id": "a"})
+		shim.Puppet(kind, []string{"orders"}, Fields{"kind": kind, "client_id": "b"})
+		shim.Await(kind, "stable", Fields{"members": []string{"a", "b"}, "timeout": 4})
+		shim.Post(fmt.Sprintf("/v1/puppets/%v", first["puppet"]), Fields{"do": "leave"})
+		shim.Await(kind, "stable", Fields{"members": []string{"b"}, "timeout": 4})
+	}
+}
+
 func TestAFaultThatNeverHappenedIsNamed(t *testing.T) {
 	shim := Start(t)
 	if _, err := shim.Fault("error", "Heartbeat", Fields{"error": "REBALANCE_IN_PROGRESS"}); err != nil {

@@ -1,4 +1,4 @@
-// A coordinator for tests: a process of kafka-shim (pip install kafka-group-shim), and its control API, docs/http.md.
+// A coordinator for tests: a process of kafka-shim (pip install 'kafka-group-shim[cli]'), and its control API, docs/http.md.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -6,36 +6,41 @@ import { createInterface } from 'node:readline'
 export class Coordinator {
   #process
 
-  // Starts one with more options of `kafka-shim serve`; $KAFKA_SHIM is the command if it is not on the path. Sessions
-  // may be short, and the first round of a group does not wait.
+  // Starts a coordinator with these options of `kafka-shim serve`; $KAFKA_SHIM is the command if it is not on the path.
+  // Short session timeouts are allowed, there is no initial rebalance delay and no interval between two assignments, and
+  // members of the newer kinds of groups send heartbeats every 50 ms. Options of yours come later and win.
   static async start(...options) {
     const child = spawn(
       process.env.KAFKA_SHIM ?? 'kafka-shim',
       ['serve', '--lab', '--store', 'memory:', '--listen', '127.0.0.1:0', '--control', '127.0.0.1:0', '--log-level', 'error',
-        '--config', 'group.initial.rebalance.delay.ms=0', '--config', 'group.min.session.timeout.ms=1', ...options],
+        '--config', 'group.initial.rebalance.delay.ms=0', '--config', 'group.min.session.timeout.ms=1',
+        '--config', 'group.consumer.assignment.interval.ms=0', '--config', 'group.share.assignment.interval.ms=0',
+        '--config', 'group.streams.assignment.interval.ms=0', '--config', 'group.streams.initial.rebalance.delay.ms=0',
+        '--config', 'group.consumer.heartbeat.interval.ms=50', '--config', 'group.share.heartbeat.interval.ms=50',
+        '--config', 'group.streams.heartbeat.interval.ms=50', ...options],
       { stdio: ['ignore', 'pipe', 'pipe'] },
     )
     let said = ''
     child.stderr.on('data', (text) => (said += text))
     child.on('error', (error) => {
-      said += `${error.message} (pip install kafka-group-shim, or set KAFKA_SHIM to the command)`
+      said += `${error.message} (pip install 'kafka-group-shim[cli]', or set KAFKA_SHIM to the command)`
     })
     const ended = once(child, 'close').catch(() => {})
     for await (const line of createInterface({ input: child.stdout })) {
-      const ready = /^ready kafka=(\S+) control=(\S+)$/.exec(line)
+      const ready = /^ready kafka=(\S+) control=(\S+)/.exec(line)
       if (ready) return new Coordinator(child, ready[1].split(','), ready[2])
     }
     await ended
     throw new Error(`kafka-shim did not start: ${said.trim()}`)
   }
 
-  constructor(child, brokers, control) {
+  constructor(child, bootstrap, control) {
     this.#process = child
-    this.brokers = brokers
+    this.bootstrap = bootstrap
     this.control = control
   }
 
-  // Ends the process; resolves when it is gone.
+  // Ends the process; resolves when it has ended.
   async stop() {
     const ended = once(this.#process, 'close')
     this.#process.kill()
@@ -54,22 +59,23 @@ export class Coordinator {
     return this.#ask('DELETE', path)
   }
 
-  // Waits for what becomes of a group: stable, owns, empty, committed, event or no-rebalance. Its error has the story.
+  // Waits for a condition of a group: stable, owns, empty, committed, event or no-rebalance. Its error has the
+  // history of the group.
   await(group, what, fields = {}) {
     return this.post(`/v1/groups/${encodeURIComponent(group)}/await`, { ...fields, for: what })
   }
 
-  // A scripted member of a group.
+  // Adds a scripted member to a group.
   puppet(group, topics, fields = {}) {
     return this.post('/v1/puppets', { ...fields, group, topics })
   }
 
-  // Has it misbehave: error, delay, drop, swallow, close, duplicate, half-open or slow.
+  // Makes the coordinator misbehave: error, delay, drop, swallow, close, duplicate, half-open or slow.
   fault(action, api, fields = {}) {
     return this.post('/v1/faults', { ...fields, action, api })
   }
 
-  // Moves its clock, which stands still from then on.
+  // Advances the clock of the coordinator, which stands still from then on.
   async advance(seconds) {
     await this.post('/v1/clock', { frozen: true })
     await this.post('/v1/clock', { advance: seconds })

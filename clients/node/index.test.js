@@ -22,6 +22,17 @@ test('a member that is silent is expelled when the clock moves', async (context)
   assert.equal(rebalance.cause, 'SESSION_EXPIRED')
 })
 
+test('a member of each newer kind of group takes over soon', async (context) => {
+  const shim = await started(context, '--topic', 'orders:4')
+  for (const kind of ['consumer', 'share', 'streams']) {
+    const { puppet } = await shim.puppet(kind, ['orders'], { kind, client_id: 'a' })
+    await shim.puppet(kind, ['orders'], { kind, client_id: 'b' })
+    await shim.await(kind, 'stable', { members: ['a', 'b'], timeout: 4 })
+    await shim.post(`/v1/puppets/${puppet}`, { do: 'leave' })
+    await shim.await(kind, 'stable', { members: ['b'], timeout: 4 })
+  }
+})
+
 test('a fault that never happened is named', async (context) => {
   const shim = await started(context)
   await shim.fault('error', 'Heartbeat', { error: 'REBALANCE_IN_PROGRESS' })
@@ -37,8 +48,8 @@ test('an error is the sentence of the server', async (context) => {
 test('it is gone when it is stopped', async () => {
   const shim = await Coordinator.start('--brokers', '2')
   await shim.stop()
-  assert.equal(shim.brokers.length, 2)
-  const [host, port] = shim.brokers[0].split(':')
+  assert.equal(shim.bootstrap.length, 2)
+  const [host, port] = shim.bootstrap[0].split(':')
   const [error] = await once(connect(Number(port), host), 'error')
   assert.equal(error.code, 'ECONNREFUSED')
 })

@@ -1,4 +1,4 @@
-// Package billing has tests of a consumer group: its bad moments, made to happen, with franz-go. No test sleeps.
+// Package billing has tests that cause bad moments of a consumer group, with franz-go. No test sleeps.
 package billing
 
 import (

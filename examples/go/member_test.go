@@ -42,7 +42,7 @@ func (m *member) run() {
 	}
 }
 
-// consumed are the offsets of the next so many records.
+// consumed waits for this many more records and returns their offsets.
 func (m *member) consumed(t *testing.T, records int) []int64 {
 	t.Helper()
 	var found []int64

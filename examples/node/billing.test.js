@@ -1,4 +1,4 @@
-// Bad moments of a consumer group, made to happen, with KafkaJS; no test sleeps.
+// Tests that cause bad moments of a consumer group, with KafkaJS; no test sleeps.
 import assert from 'node:assert/strict'
 import { once, EventEmitter } from 'node:events'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
@@ -19,12 +19,12 @@ afterEach(async () => {
 })
 
 const kafka = (clientId) =>
-  new kafkajs.Kafka({ clientId, brokers: shim.brokers, logLevel: kafkajs.logLevel.NOTHING, retry: { initialRetryTime: 50 } })
+  new kafkajs.Kafka({ clientId, brokers: shim.bootstrap, logLevel: kafkajs.logLevel.NOTHING, retry: { initialRetryTime: 50 } })
 
 // A scripted member with the assignor of KafkaJS.
 const puppet = (fields) => shim.puppet(group, ['orders'], { protocols: ['RoundRobinAssigner'], ...fields })
 
-// The consumer under test, joined; `records` tells of each record.
+// The consumer under test, after it has joined; its `records` emits an event for each record.
 async function join(name) {
   const consumer = kafka(name).consumer({
     groupId: group, sessionTimeout: 45_000, heartbeatInterval: 100, maxWaitTimeInMs: 100,

@@ -1,4 +1,4 @@
-"""What the examples share: producers and consumers of kafka-python that belong to a test and are closed after it."""
+"""Fixtures of the examples: producers and consumers of kafka-python that are closed after the test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Produce = Callable[..., None]
 
 @pytest.fixture
 def produce(kafka_coordinator: CoordinatorServer) -> Iterator[Produce]:
-    """`produce("orders", b"first", b"second")` writes these to partition 0."""
+    """Write values to partition 0: `produce("orders", b"first", b"second")`."""
     with ExitStack() as stack:
         producer = KafkaProducer(bootstrap_servers=kafka_coordinator.bootstrap)
         stack.callback(producer.close)
@@ -31,11 +31,11 @@ def produce(kafka_coordinator: CoordinatorServer) -> Iterator[Produce]:
 
 @pytest.fixture
 def consumer(kafka_coordinator: CoordinatorServer) -> Iterator[Consume]:
-    """Makes consumers of topic `orders` in group `billing`; keywords are settings of kafka-python."""
+    """Create consumers of topic `orders` in group `billing`; keywords are settings of kafka-python."""
     with ExitStack() as stack:
 
         def make(name: str = "billing-1", **settings: Any) -> KafkaConsumer:
-            made = KafkaConsumer(
+            created = KafkaConsumer(
                 "orders",
                 bootstrap_servers=kafka_coordinator.bootstrap,
                 group_id="billing",
@@ -45,7 +45,7 @@ def consumer(kafka_coordinator: CoordinatorServer) -> Iterator[Consume]:
                 heartbeat_interval_ms=100,
                 **settings,
             )
-            stack.callback(made.close, timeout_ms=2000)
-            return made
+            stack.callback(created.close, timeout_ms=2000)
+            return created
 
         yield make

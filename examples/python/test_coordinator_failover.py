@@ -1,8 +1,8 @@
 """The coordinator fails over to another broker.
 
-Each group is coordinated by one broker. When that one dies, another reads the group from the log of
-`__consumer_offsets` and carries on: members, generation and offsets are as they were, so there is no rebalance. Clients
-have to find out who it is, and may hear errors until it has read everything.
+One broker coordinates each group. When that broker dies, another one reads the group from the log of
+`__consumer_offsets` and carries on: members, generation and offsets are the same, so there is no rebalance. Clients
+have to find the new coordinator, and may get errors until it has read the log.
 """
 
 import pytest
@@ -14,7 +14,7 @@ from .conftest import Consume, Produce
 
 
 @pytest.mark.kafka_coordinator(topics={"orders": 2}, brokers=3)
-def test_a_group_outlives_its_coordinator(
+def test_a_group_survives_the_death_of_its_coordinator(
     kafka_coordinator: CoordinatorServer, consumer: Consume, produce: Produce
 ) -> None:
     produce("orders", b"before")
@@ -31,7 +31,7 @@ def test_a_group_outlives_its_coordinator(
         kafka_coordinator.kill_broker(dead)
         assert kafka_coordinator.coordinator_of("billing") != dead
 
-        # The consumer finds it, and is who it was.
+        # The consumer finds the new coordinator and keeps its member id.
         group.next("exchange", api="Heartbeat", error=0, node=lambda node: node != dead)
         assert group.stable(members=1) == before
         assert group.committed("orders", 0) == 1

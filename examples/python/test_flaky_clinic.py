@@ -1,13 +1,13 @@
-"""A clinic for flaky tests: one that sleeps, why it fails now and then, and what it looks like when it awaits.
+"""A clinic for flaky tests: a test that sleeps, the reason for its occasional failure, and the same test with waits.
 
-The patient is in `SLEEPING`, as text, since it fails. Every wait in it is a guess: that a consumer has its partitions
-after two seconds, that the second one's rebalance is over after two more. On a busy machine, or where a coordinator
-waits for `group.initial.rebalance.delay.ms`, they are not, and the test fails in a line that has nothing to do with it:
+The flaky test is the text `SLEEPING`. It guesses each wait: that a consumer has its partitions after two seconds, and
+that the second consumer's rebalance is over after two more. On a busy machine, or with a coordinator that waits for
+`group.initial.rebalance.delay.ms`, the guesses are wrong, and the test fails in a line that is not the cause:
 
     >       assert len(first.assignment()) == 2
     E       AssertionError: assert 4 == 2
 
-On all other days it takes four seconds to test what takes a few milliseconds.
+And when it passes, it takes four seconds for a test of a few milliseconds.
 """
 
 import pytest
@@ -47,7 +47,7 @@ def test_two_consumers_share_the_partitions(bootstrap):
 def test_two_consumers_share_the_partitions(
     kafka_coordinator: CoordinatorServer, consumer: Consume, produce: Produce
 ) -> None:
-    """The same, healed: each wait is for what is to happen, and says what has happened instead if it does not."""
+    """The same test with waits: each wait awaits an event, and its failure reports the events so far."""
     group = kafka_coordinator.group("billing")
     first, second = consumer("first"), consumer("second")
     with polling(first) as by_first, polling(second) as by_second:
@@ -58,8 +58,10 @@ def test_two_consumers_share_the_partitions(
 
 
 @pytest.mark.kafka_coordinator(topics={"orders": 4})
-def test_it_holds_on_a_slow_day_too(kafka_coordinator: CoordinatorServer, consumer: Consume, produce: Produce) -> None:
-    """On demand, the day on which the sleeping one fails: the second consumer's JoinGroup takes three seconds."""
+def test_two_consumers_share_the_partitions_on_a_slow_day(
+    kafka_coordinator: CoordinatorServer, consumer: Consume, produce: Produce
+) -> None:
+    """Cause the delay that makes the sleeping test fail: the second consumer's JoinGroup takes three seconds."""
     slow = kafka_coordinator.fault("delay", "JoinGroup", seconds=3, client_id="second")
     test_two_consumers_share_the_partitions(kafka_coordinator, consumer, produce)
     assert slow.fired == 1

@@ -1,8 +1,8 @@
 """A commit fails after a missed session.
 
-A consumer that is not heard of for its `session.timeout.ms` is expelled: its process was paused, its machine asleep,
-its network gone. It does not know until it asks for something. What it then commits is refused, and it has to join
-again.
+The coordinator expels a consumer that sends nothing for its `session.timeout.ms`: its process was paused, its machine
+asleep, its network down. The consumer learns this only from its next request. The coordinator then refuses its commit,
+and the consumer has to join again.
 """
 
 import pytest
@@ -31,7 +31,7 @@ def test_a_commit_after_a_missed_session_is_refused(
     with pytest.raises(CommitFailedError):
         billing.commit()
 
-    # What to do about it is to poll: the consumer joins as a new member and gets the record again.
+    # The remedy is to poll: the consumer joins as a new member and gets the record again.
     (again,) = billing.poll(timeout_ms=10_000).values()
     assert [record.value for record in again] == [record.value for record in records] == [b"first"]
     assert group.stable(members=1).members[0].member_id != before.members[0].member_id

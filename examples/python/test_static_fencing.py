@@ -1,8 +1,8 @@
-"""A static member keeps its place over a restart, and is fenced when there are two of it.
+"""A static member keeps its place over a restart; of two with the same id, the older one is fenced.
 
-A consumer with a `group.instance.id` may be away for its session timeout without a rebalance: whoever comes next with
-the same id gets the same partitions. That is meant for restarts. If two run at once with one id, say after a deployment
-that started the new one first, the older one is fenced: it must not go on as if nothing had happened.
+A consumer with a `group.instance.id` may be away for its session timeout without a rebalance: the next consumer with
+the same id gets the same partitions. That is meant for restarts. If two consumers run at once with one id, say after a
+deployment that started the new one first, the coordinator fences the older one, so that it cannot commit any more.
 """
 
 import pytest
@@ -15,7 +15,9 @@ from .conftest import Consume, Produce
 pytestmark = pytest.mark.kafka_coordinator(topics={"orders": 4})
 
 
-def test_a_restart_within_the_session_is_no_rebalance(kafka_coordinator: CoordinatorServer, consumer: Consume) -> None:
+def test_a_restart_within_the_session_causes_no_rebalance(
+    kafka_coordinator: CoordinatorServer, consumer: Consume
+) -> None:
     group = kafka_coordinator.group("billing")
     kafka_coordinator.puppet("billing", ["orders"], client_id="other")
     group.stable(members=["other"])
@@ -24,7 +26,7 @@ def test_a_restart_within_the_session_is_no_rebalance(kafka_coordinator: Coordin
         before = group.stable(members=2)
     first.close()
 
-    # It has not left: the coordinator waits for its session timeout, and keeps its partitions for it.
+    # A static member does not leave on close: the coordinator keeps its partitions for its session timeout.
     second = consumer("second", group_instance_id="billing-a")
     with polling(second):
         group.next("member", change="replaced")
@@ -47,7 +49,7 @@ def test_the_older_of_two_with_one_id_is_fenced(
         group.next("member", change="replaced")
         polled.wait_records(1)
 
-        # Whatever the older one asks for is refused. It cannot commit over the newer one's work.
+        # Every request of the older one is refused. It cannot overwrite the newer one's commits.
         with pytest.raises(FencedInstanceIdError):
             older.commit()
     newer.commit()

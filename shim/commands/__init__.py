@@ -1,1 +1,1 @@
-"""Commands of the command line that need no server, a module each."""
+"""Commands of the command line that start no server, one module each."""

@@ -1,7 +1,6 @@
-"""Where commands get events from: traces, or a running server.
+"""Events for commands: from traces, or from a running server.
 
-Decides what is read when nothing is named: `trace.jsonl` if it is here, else the control server. What events mean is
-`why/`'s.
+Without arguments, commands read `trace.jsonl` if it is in the current folder, and the control server otherwise.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from urllib.parse import urlencode
 import click
 import orjson
 
-from kafka_shim.commands.asking import CONTROL, opened
-from kafka_shim.why.reading import Event, UnreadableTrace, read
+from kafka_shim.commands.asking import CONTROL, open_answer
+from kafka_shim.trace.reading import Event, UnreadableTrace, read
 
 TRACE: Final = Path("trace.jsonl")
 
@@ -32,13 +31,14 @@ def events_of(
     since: float | None = None,
     until: float | None = None,
 ) -> Iterator[Event]:
-    """The events of traces, or those that a server keeps; see `read`. Raises click.ClickException."""
+    """Yield the events of traces, or those in a server's memory; see `read`. Raises click.ClickException."""
+    control = _of_command_line(traces, control)
     if control is None and not traces and not TRACE.exists():
         control = CONTROL
     if control is not None:
         if traces:
             raise click.ClickException("Name traces, or a server with --control, not both.")
-        yield from _kept(control, group, since, until)
+        yield from _from_server(control, group, since, until)
         return
     try:
         yield from read(list(traces) or [TRACE], group=group, since=since, until=until)
@@ -46,17 +46,28 @@ def events_of(
         raise click.ClickException(str(error)) from None
 
 
-def named(traces: Sequence[Path], control: str | None) -> str:
-    """What is read, for a sentence."""
+def source_name(traces: Sequence[Path], control: str | None) -> str:
+    """Return the source of events, for a sentence."""
+    control = _of_command_line(traces, control)
     if control is not None or (not traces and not TRACE.exists()):
         return control or CONTROL
     return ", ".join("standard input" if str(path) == "-" else str(path) for path in list(traces) or [TRACE])
 
 
-def _kept(control: str, group: str | None, since: float | None, until: float | None) -> Iterator[Event]:
+def _of_command_line(traces: Sequence[Path], control: str | None) -> str | None:
+    """Return the server to ask: with traces, only one of the command line, so that the environment harms no trace."""
+    source = click.get_current_context().get_parameter_source("control")
+    return None if traces and source is click.core.ParameterSource.ENVIRONMENT else control
+
+
+def _from_server(control: str, group: str | None, since: float | None, until: float | None) -> Iterator[Event]:
     query = {"since": "0", "seconds": "0"} | ({} if group is None else {"group": group})
-    with opened(control, "GET", f"/v1/events?{urlencode(query)}", seconds=60.0) as stream:
+    with open_answer(control, "GET", f"/v1/events?{urlencode(query)}", seconds=60.0) as stream:
         for line in stream:
+            if line.startswith(b": forgotten requests "):
+                click.echo(f"kafka-shim: {control} has forgotten its oldest {int(line[21:]):,} requests.", err=True)
+            elif line.startswith(b": forgotten "):
+                click.echo(f"kafka-shim: {control} has forgotten its oldest {int(line[12:]):,} events.", err=True)
             if line.startswith(b"data: "):
                 event: Event = orjson.loads(line[6:])
                 if (since is None or event["wall"] >= since) and (until is None or event["wall"] <= until):

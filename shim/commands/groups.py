@@ -1,7 +1,4 @@
-"""`kafka-shim groups`: groups of a running coordinator, seen, made ahead, rewound, deleted and watched.
-
-Decides what an operator may say and how groups read.
-"""
+"""`kafka-shim groups`: list, describe, create, rewind, delete and watch groups of a running coordinator."""
 
 from __future__ import annotations
 
@@ -13,7 +10,9 @@ from urllib.parse import urlencode
 
 import click
 
-from kafka_shim.commands.asking import ask, control_option, json_option, named, opened, say, table
+from kafka_shim.apis.readable import LONGEST_LINE, readable
+from kafka_shim.commands.asking import ask, control_option, json_option, open_answer, path_segment, say, table
+from kafka_shim.commands.parameters import Number, Whole
 
 
 @click.group()
@@ -25,13 +24,13 @@ def groups() -> None:
 @control_option
 @json_option
 def list_groups(control: str, as_json: bool) -> None:
-    """All groups with their states."""
-    found = ask(control, "GET", "/v1/groups")["groups"]
-    if as_json or not found:
-        say(found, as_json, lambda: "There is none.")
+    """List all groups with their states."""
+    answer = ask(control, "GET", "/v1/groups")["groups"]
+    if as_json or not answer:
+        say(answer, as_json, lambda: "There is none.")
         return
     columns = ("group", "state", "members", "generation", "protocol", "coordinator")
-    table(columns, ([_text(group[column]) for column in columns] for group in found))
+    table(columns, ([_text(group[column]) for column in columns] for group in answer))
 
 
 @groups.command("describe")
@@ -39,39 +38,64 @@ def list_groups(control: str, as_json: bool) -> None:
 @control_option
 @json_option
 def describe_group(group: str, control: str, as_json: bool) -> None:
-    """One group: its members, the assignor they use, who owns what, and what is committed."""
-    found = ask(control, "GET", f"/v1/groups/{named(group)}")
+    """Describe one group: its members, their assignor and partitions, and its committed offsets."""
+    answer = ask(control, "GET", f"/v1/groups/{path_segment(group)}")
     if as_json:
-        say(found, as_json, str)
+        say(answer, as_json, str)
         return
     click.echo(
-        f"{found['group']}: {found['state']}, generation {found['generation']}, protocol {found['protocol'] or '-'},"
-        f" coordinated by node {found['coordinator']}"
+        f"{readable(answer['group'])}: {answer['state']}, generation {answer['generation']},"
+        f" protocol {readable(answer['protocol'] or '-')},"
+        f" coordinated by node {answer['coordinator']}"
     )
-    if found["rebalance"]:
-        click.echo(f"last rebalance: {found['rebalance']['cause']} {found['rebalance']['trigger']}".rstrip())
-    if found["ephemeral"] or found["heartbeat_bound_ms"]:
-        click.echo(f"terms: {_terms(found['ephemeral'], found['heartbeat_bound_ms'])}")
-    if found["members"]:
+    if answer["rebalance"]:
+        trigger = readable(answer["rebalance"]["trigger"])
+        click.echo(f"last rebalance: {answer['rebalance']['cause']} {trigger}".rstrip())
+    if answer["ephemeral"] or answer["heartbeat_bound_ms"]:
+        click.echo(f"terms: {_terms(answer['ephemeral'], answer['heartbeat_bound_ms'])}")
+    if answer["members"]:
         table(
             ("member", "instance", "host", "partitions", "assignment"),
-            ([*_member(member), *_owned(member["assignment"])] for member in found["members"]),
+            ([*_member(member), *_owned(member["assignment"])] for member in answer["members"]),
         )
-    if found["offsets"]:
+    if answer["topology"]:
+        facts = ("subtopology", "name", "type", "topics", "stores", "successors")
+        table(facts, ([_text(_listed(node[fact])) for fact in facts] for node in answer["topology"]))
+    if answer["offsets"]:
         columns = ("topic", "partition", "offset", "metadata")
-        table(columns, ([str(offset[column]) for column in columns] for offset in found["offsets"]))
+        table(columns, ([_text(offset[column]) for column in columns] for offset in answer["offsets"]))
+
+
+@groups.command("lag")
+@click.argument("group")
+@control_option
+@json_option
+def show_lag(group: str, control: str, as_json: bool) -> None:
+    """Show how many records each partition has after the committed offset of a group."""
+    columns = ("topic", "partition", "offset", "lag")
+    offsets = ask(control, "GET", f"/v1/groups/{path_segment(group)}")["offsets"]
+    answer = [{column: each[column] for column in columns} for each in offsets]
+    if as_json or not answer:
+        say(answer, as_json, lambda: "It has committed no offset.")
+        return
+    table(columns, ([_text(each[column]) for column in columns] for each in answer))
+    click.echo(f"{sum(each['lag'] or 0 for each in answer)} in all")
 
 
 @groups.command("create")
 @click.argument("group")
-@click.option("--ephemeral", is_flag=True, help="Delete it when its last member is gone.")
-@click.option("--heartbeat-bound-ms", type=click.IntRange(1, 1_800_000), help="How long members may be silent.")
+@click.option("--ephemeral", is_flag=True, help="Delete it when its last member has left.")
+@click.option(
+    "--heartbeat-bound-ms",
+    type=Whole(1, 1_800_000),
+    help="Longest time without a heartbeat: a member that is later is expelled.",
+)
 @control_option
 @json_option
 def create(group: str, ephemeral: bool, heartbeat_bound_ms: int | None, control: str, as_json: bool) -> None:
-    """Make a group before anybody joins it."""
+    """Create a group before its first member joins."""
     body = {"group": group, "ephemeral": ephemeral, "heartbeat_bound_ms": heartbeat_bound_ms}
-    say(ask(control, "POST", "/v1/groups", body), as_json, lambda: f"{group} is made.")
+    say(ask(control, "POST", "/v1/groups", body), as_json, lambda: f"{readable(group)} is created.")
 
 
 @groups.command("delete")
@@ -80,21 +104,21 @@ def create(group: str, ephemeral: bool, heartbeat_bound_ms: int | None, control:
 @json_option
 def delete(group: str, control: str, as_json: bool) -> None:
     """Delete an Empty group and its offsets."""
-    say(ask(control, "DELETE", f"/v1/groups/{named(group)}"), as_json, lambda: f"{group} is deleted.")
+    say(ask(control, "DELETE", f"/v1/groups/{path_segment(group)}"), as_json, lambda: f"{readable(group)} is deleted.")
 
 
 @groups.command("rewind")
 @click.argument("group")
 @click.argument("offsets", nargs=-1, required=True, metavar="TOPIC:PARTITION=OFFSET...")
-@click.option("--wait", type=click.FloatRange(0, 300), default=30.0, show_default=True, metavar="SECONDS")
+@click.option("--wait", type=Number(0, 300), default=30.0, show_default=True, metavar="SECONDS")
 @control_option
 @json_option
 def rewind(group: str, offsets: tuple[str, ...], wait: float, control: str, as_json: bool) -> None:
-    """Let a group, alive or not, begin anew from other offsets."""
+    """Set other offsets for a group, with or without members; its members restart from them."""
     body = {"offsets": [_offset(text) for text in offsets], "timeout": wait}
-    answer = ask(control, "POST", f"/v1/groups/{named(group)}/rewind", body, wait + 30)
-    begun = "all have begun anew" if answer["over"] else "some have not come back yet"
-    say(answer, as_json, lambda: f"{group} is rewound; of {answer['removed']} members {begun}.")
+    answer = ask(control, "POST", f"/v1/groups/{path_segment(group)}/rewind", body, wait + 30)
+    outcome = "all have restarted" if answer["over"] else "some have not come back yet"
+    say(answer, as_json, lambda: f"{readable(group)} is rewound; of {answer['removed']} members {outcome}.")
 
 
 @groups.command("watch")
@@ -102,21 +126,23 @@ def rewind(group: str, offsets: tuple[str, ...], wait: float, control: str, as_j
 @control_option
 @json_option
 def watch(group: str | None, control: str, as_json: bool) -> None:
-    """Show what happens to a group, or to all, until interrupted; with --json an event a line."""
+    """Print the events of a group, or of all, until interrupted; with --json one event per line."""
     query = {"form": "events" if as_json else "story"} | ({"group": group} if group else {})
     try:
-        with opened(control, "GET", f"/v1/events?{urlencode(query)}") as stream:
+        with open_answer(control, "GET", f"/v1/events?{urlencode(query)}") as stream:
             for line in stream:
                 if line.startswith(b"data: "):
-                    click.echo(line[6:].decode().rstrip("\n"))
+                    text = line[6:].decode().rstrip("\n")
+                    # A server of another version may not have escaped its story.
+                    click.echo(text if as_json else readable(text, LONGEST_LINE))
     except KeyboardInterrupt:
         return
     except BrokenPipeError:
-        # Nobody reads any more. What Python has yet to flush has nowhere to go either.
+        # The reader of standard output is closed. Output that Python has not yet flushed must go elsewhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     except (HTTPException, ConnectionError):
-        # The server has gone in the middle of a line.
+        # The server stopped in the middle of a line.
         pass
     click.echo(f"{control} has stopped.", err=True)
 
@@ -141,16 +167,21 @@ def _is_number(text: str) -> bool:
 
 
 def _text(value: Any) -> str:
-    return "-" if value is None else str(value)
+    return "-" if value is None else readable(str(value))
+
+
+def _listed(value: Any) -> Any:
+    return ", ".join(value) if isinstance(value, list) else value
 
 
 def _member(member: dict[str, Any]) -> list[str]:
-    return [member["member_id"], member["group_instance_id"] or "", member["client_host"].lstrip("/")]
+    fields = member["member_id"], member["group_instance_id"] or "", member["client_host"].lstrip("/")
+    return [readable(field) for field in fields]
 
 
 def _owned(assignment: dict[str, list[int]] | None) -> list[str]:
-    """How many partitions, and which."""
+    """Return the number of partitions, and the partitions."""
     if assignment is None:
         return ["?", "?"]
-    text = ", ".join(f"{topic} {','.join(map(str, partitions))}" for topic, partitions in assignment.items())
+    text = ", ".join(f"{readable(topic)} {','.join(map(str, partitions))}" for topic, partitions in assignment.items())
     return [str(sum(map(len, assignment.values()))), text or "-"]

@@ -1,6 +1,6 @@
 """`kafka-shim learn`: lessons in the terminal.
 
-Decides how a lesson looks, and from where an answer comes. What a lesson is and does is `learn/`'s.
+`learn/` has the lessons and plays them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
+from kafka_shim.apis.readable import LONGEST_LINE, readable, readable_lines
 from kafka_shim.learn.lesson import Lesson, Step, Unteachable, find, ours
 from kafka_shim.learn.scene import Scene
-from kafka_shim.learn.teaching import Shown, play, right_option, scene_of
+from kafka_shim.learn.teaching import Output, carry_out, play, right_option, scene_of
 
 WIDTH = 100
 STYLES = {"title": "bold", "question": "bold", "story": "cyan", "frame": "dim", "right": "green", "wrong": "yellow"}
@@ -24,32 +25,34 @@ STYLES = {"title": "bold", "question": "bold", "story": "cyan", "frame": "dim", 
 
 @click.command("learn")
 @click.argument("lesson", required=False)
-@click.option("--unattended", is_flag=True, help="Ask nothing, and play to the end.")
+@click.option("--unattended", is_flag=True, help="Ask no questions, and play to the end.")
 @click.option("--solutions", is_flag=True, help="For teachers: each question with its right answer and the replies.")
-@click.option("--check", is_flag=True, help="For teachers: play the lesson and check every claim; say nothing else.")
+@click.option("--check", is_flag=True, help="For teachers: play the lesson and check every claim; print nothing else.")
 def learn(lesson: str | None, unattended: bool, solutions: bool, check: bool) -> None:
-    """Play LESSON, the number or name of one of ours or a file of your own; without it, list them.
+    """Play LESSON, the number or name of one of ours or your own file; without it, list them.
 
-    Each step asks what will happen. Type the number of an answer, or press Enter for none; then it happens.
+    Most steps ask you to predict their result. Type the number of an answer, or press Enter for none; then the step
+    runs. In some you act yourself, until a goal is reached.
     """
     console = Console(width=min(WIDTH, Console().width), highlight=False)
     try:
         if lesson is None:
             _list(console, ours())
             return
-        found = find(lesson)
+        chosen = find(lesson)
         if solutions:
-            _solve(console, found)
+            _solve(console, chosen)
             return
         if check:
-            for _ in play(found, lambda step: None):
+            for _ in play(chosen, lambda step: None):
                 pass
-            click.echo(f"{found.name}: every claim holds.")
+            click.echo(f"{chosen.name}: every claim holds.")
             return
-        click.echo(f"{found.title}  ({found.minutes} minutes)\n")
-        for shown in play(found, (lambda step: None) if unattended or not sys.stdin.isatty() else _ask):
-            _show(console, shown)
-        click.echo("Sources: " + ", ".join(found.sources))
+        click.echo(f"{readable(chosen.title)}  ({chosen.minutes} minutes)\n")
+        alone = unattended or not sys.stdin.isatty()
+        for result in play(chosen, (lambda step: None) if alone else _ask, None if alone else _act):
+            _show(console, result)
+        click.echo(readable("Sources: " + ", ".join(chosen.sources), LONGEST_LINE))
     except Unteachable as error:
         raise click.ClickException(str(error)) from None
 
@@ -73,24 +76,28 @@ def _ask(step: Step) -> int | None:
         click.echo(f"Type one of {', '.join(choices)}, or nothing.")
 
 
-def _show(console: Console, shown: Shown) -> None:
-    if not shown.text:
+def _act(step: Step) -> str:
+    return str(click.prompt("You do (Enter for the solution)", default="", show_default=False))
+
+
+def _show(console: Console, output: Output) -> None:
+    if not output.text:
         return
-    if shown.kind == "prose":
-        console.print(Markdown(shown.text))
+    if output.kind == "prose":
+        console.print(Markdown(readable_lines(output.text)))
     else:
-        indent = "  " if shown.kind in ("story", "frame", "option") else ""
-        style = STYLES.get(shown.kind, "")
-        for line in shown.text.splitlines():
-            console.print(Text(indent + line, style=style), soft_wrap=True)
-        if shown.kind == "option":
+        indent = "  " if output.kind in ("story", "frame", "option") else ""
+        style = STYLES.get(output.kind, "")
+        for line in output.text.split("\n"):
+            console.print(Text(indent + readable(line, LONGEST_LINE), style=style), soft_wrap=True)
+        if output.kind == "option":
             return
     console.print()
 
 
 def _solve(console: Console, lesson: Lesson) -> None:
-    """The solution sheet: what is right is found by playing the lesson."""
-    console.print(Text(f"{lesson.title}: solutions", style="bold"))
+    """Print the solutions: playing the lesson determines the right answers."""
+    console.print(Text(f"{readable(lesson.title)}: solutions", style="bold"))
     with scene_of(lesson) as scene:
         _solve_in(scene, console, lesson)
 
@@ -98,17 +105,20 @@ def _solve(console: Console, lesson: Lesson) -> None:
 def _solve_in(scene: Scene, console: Console, lesson: Lesson) -> None:
     for step in lesson.steps:
         scene.step()
-        for line in step.do:
-            scene.do(line)
+        carry_out(scene, step)
         if not step.ask:
             continue
         right = right_option(scene, step)
-        console.print(f"\n{step.title}", style="bold", markup=False, soft_wrap=True)
-        console.print(step.ask, markup=False, soft_wrap=True)
+        _tell(console, f"\n{step.title}", style="bold")
+        _tell(console, step.ask)
         for number, option in enumerate(step.options):
             mark = "*" if number == right else " "
-            console.print(f" {mark} {number + 1}  {option.text}", markup=False, soft_wrap=True)
+            _tell(console, f" {mark} {number + 1}  {option.text}")
             if option.reply and number != right:
-                console.print(f"        {option.reply}", markup=False, soft_wrap=True)
+                _tell(console, f"        {option.reply}")
         for line in step.after.splitlines()[:3]:
-            console.print(f"   {line}", markup=False, soft_wrap=True)
+            _tell(console, f"   {line}")
+
+
+def _tell(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(readable_lines(text), style=style), soft_wrap=True)

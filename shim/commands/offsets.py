@@ -1,8 +1,7 @@
-"""`kafka-shim offsets`: groups and offsets to and from the log segments of a Kafka broker.
+"""`kafka-shim offsets`: export and import groups and offsets to and from the log segments of a Kafka broker.
 
-Decides the options of an operator and the output; what is read and written is
-`persistence/interchange.py`'s to know. Neither command needs a server, and a store that a server has open is refused
-where only one may have it.
+`persistence/interchange.py` reads and writes them. Neither command needs a server; a store that a server has open is
+refused if only one process may have it.
 """
 
 from __future__ import annotations
@@ -17,22 +16,25 @@ from typing import Final
 
 import click
 
+from kafka_shim.apis.readable import readable
+from kafka_shim.commands.parameters import Whole
 from kafka_shim.persistence.batch import CODECS
 from kafka_shim.persistence.interchange import export_offsets, import_offsets
 from kafka_shim.persistence.store import Store, StoreError
 from kafka_shim.persistence.stores import open_store
 
 PROBLEMS_SHOWN: Final = 20
+LONGEST_PROBLEM: Final = 1000
 
 _store: Final = click.option(
     "--store", "url", required=True, metavar="URL", help="sqlite:PATH or postgresql://..., as `serve` has it."
 )
 _partitions: Final = click.option(
     "--partitions",
-    type=click.IntRange(1, 10_000),
+    type=Whole(1, 10_000),
     default=50,
     show_default=True,
-    help="offsets.topic.num.partitions, of the store and of what is written.",
+    help="offsets.topic.num.partitions, of the store and of the exported files.",
 )
 _keep: Final = click.option(
     "--keep-topic-ids",
@@ -56,11 +58,13 @@ def offsets() -> None:
 def export(folder: Path, url: str, partitions: int, codec: str, topic_id: str | None, keep_topic_ids: bool) -> None:
     """Write FOLDER/__consumer_offsets-N, as a broker keeps them.
 
-    Offsets of transactions that are still open stay in the store.
+    Offsets of open transactions stay in the store.
     """
     if topic_id is not None and not re.fullmatch(r"[A-Za-z0-9_-]{22}", topic_id):
-        raise click.ClickException(f"{topic_id!r} is no topic id: 22 letters, digits, - or _.")
-    with _opened(url, partitions) as store:
+        raise click.ClickException(f"{topic_id!r} is not a topic id: 22 letters, digits, - or _.")
+    if url.startswith("sqlite:") and not Path(url.removeprefix("sqlite:")).exists():
+        raise click.ClickException(f"There is no store {url.removeprefix('sqlite:')}: name that of `serve --store`.")
+    with _store_at(url, partitions) as store:
         try:
             records = export_offsets(
                 store,
@@ -72,7 +76,7 @@ def export(folder: Path, url: str, partitions: int, codec: str, topic_id: str | 
                 keep_topic_ids=keep_topic_ids,
             )
         except FileExistsError as error:
-            raise click.ClickException(f"{error.filename} is there already.") from error
+            raise click.ClickException(f"{error.filename} already exists.") from error
         except OSError as error:
             raise click.ClickException(f"{folder} cannot be written: {error.strerror}.") from error
     click.echo(f"{records} records in {partitions} partitions written to {folder}.")
@@ -86,37 +90,45 @@ def export(folder: Path, url: str, partitions: int, codec: str, topic_id: str | 
 def import_(source: Path, url: str, partitions: int, keep_topic_ids: bool) -> None:
     """Read SOURCE: a segment, the folder of a partition, or a broker's log folder.
 
-    What SOURCE has replaces what the store has of the same group and partition. Exit code 1 says that something in
-    SOURCE could not be read; the rest was imported.
+    Records of SOURCE replace those of the same group and partition in the store. Exit code 1 means that a part of
+    SOURCE was unreadable; the rest was imported.
     """
-    with _opened(url, partitions) as store:
+    with _store_at(url, partitions) as store:
         try:
-            found = import_offsets(source, store, partitions, keep_topic_ids=keep_topic_ids)
+            imported = import_offsets(source, store, partitions, keep_topic_ids=keep_topic_ids)
         except FileNotFoundError as error:
             raise click.ClickException(f"{error}.") from error
         except OSError as error:
             raise click.ClickException(f"{source} cannot be read: {error.strerror}.") from error
-    click.echo(f"{found.offsets} offsets of {found.groups} groups imported, from {found.records} records.")
-    if found.pending:
-        click.echo(f"{found.pending} offsets of transactions that were not committed yet are left out.")
-    if found.unknown:
-        click.echo(f"{found.unknown} records of share and streams groups are kept as they are.")
-    for problem in found.problems[:PROBLEMS_SHOWN]:
-        click.echo(f"{problem}", err=True)
-    if len(found.problems) > PROBLEMS_SHOWN:
-        click.echo(f"and {len(found.problems) - PROBLEMS_SHOWN} more", err=True)
-    if found.problems:
+    click.echo(f"{imported.offsets} offsets of {imported.groups} groups imported, from {imported.records} records.")
+    if imported.pending:
+        click.echo(f"{imported.pending} offsets of transactions that were not committed yet are left out.")
+    if imported.unknown:
+        click.echo(f"{imported.unknown} records of share and streams groups are kept as they are.")
+    for problem in imported.problems[:PROBLEMS_SHOWN]:
+        click.echo(readable(f"{problem}", LONGEST_PROBLEM), err=True)
+    if len(imported.problems) > PROBLEMS_SHOWN:
+        click.echo(f"and {len(imported.problems) - PROBLEMS_SHOWN} more", err=True)
+    if imported.problems:
         sys.exit(1)
 
 
 @contextmanager
-def _opened(url: str, partitions: int) -> Iterator[Store]:
+def _store_at(url: str, partitions: int) -> Iterator[Store]:
     if url == "memory:":
-        raise click.ClickException("A store in memory is gone with the process: use sqlite:PATH or postgresql://...")
+        raise click.ClickException("A store in memory ends with the process: use sqlite:PATH or postgresql://...")
+    path = Path(url.removeprefix("sqlite:"))
+    is_new = url.startswith("sqlite:") and not path.exists()
     try:
         store = open_store(url, partitions)
         try:
             yield store
+        except BaseException:
+            store.close()
+            if is_new:
+                for suffix in ("", "-wal", "-shm", "-journal"):
+                    Path(f"{path}{suffix}").unlink(missing_ok=True)
+            raise
         finally:
             store.close()
     except StoreError as error:

@@ -1,10 +1,22 @@
-"""What several commands take."""
+"""Parameter types of several commands."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import click
+
+
+class Whole(click.IntRange):
+    """A whole number in a range. Click calls it an "integer range"."""
+
+    name = "whole number"
+
+
+class Number(click.FloatRange):
+    """A number in a range."""
+
+    name = "number"
 
 
 class Address(click.ParamType[tuple[str, int]]):
@@ -17,5 +29,5 @@ class Address(click.ParamType[tuple[str, int]]):
             return value
         host, colon, port = value.rpartition(":")
         if not colon or not port.isdecimal() or int(port) > 65535:
-            self.fail(f"{value!r} is not of the form HOST:PORT.", param, ctx)
+            self.fail(f"{value!r} is not of the form HOST:PORT, such as 127.0.0.1:9092.", param, ctx)
         return host.strip("[]"), int(port)

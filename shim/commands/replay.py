@@ -1,13 +1,11 @@
-"""`kafka-shim replay`: play a recorded run again, exactly, stop anywhere, and go on from there with puppets.
+"""`kafka-shim replay`: run a recorded run again, stop at any input, and continue from there with puppets.
 
-Decides which moment is meant and how the groups of that moment are shown. How a run is replayed is `lab/replay.py`'s,
-how it goes on `testing/sandbox.py`'s.
+`lab/replay.py` replays a run, `testing/sandbox.py` continues it.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from datetime import datetime
 from math import inf
@@ -16,11 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kafka_shim.apis.readable import readable
+from kafka_shim.commands.damaged import reads_files
 from kafka_shim.commands.parameters import Address
 from kafka_shim.commands.why import Moment, zone_of
 from kafka_shim.lab.replay import Diverged, Replay, TooEarly, UnreadableJournal
 from kafka_shim.learn.conversation import Conversation, Frame
-from kafka_shim.why.reading import UnreadableTrace, lines_of
+from kafka_shim.server.log_lines import log_to_stderr
+from kafka_shim.trace.reading import UnreadableTrace, lines_of
 
 if TYPE_CHECKING:
     from kafka_shim.lab.replayed_page import ReplayedPage
@@ -30,12 +31,12 @@ DIVERGED: Final = 1
 
 
 class Until(click.ParamType[tuple[float, float]]):
-    """The number of an input, or a wall-clock time; both as the last that is played."""
+    """The last input to replay: its number, or a wall-clock time."""
 
     name = "SEQ|TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, float]:
-        """Raises click.BadParameter."""
+        """Parse the value. Raises click.BadParameter."""
         if isinstance(value, tuple):
             return value
         if str(value).isdecimal():
@@ -57,14 +58,19 @@ class Until(click.ParamType[tuple[float, float]]):
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the page with the run in it here, the bytes of its requests too; it needs neither server nor network.",
 )
-@click.option("--frames", is_flag=True, help="Show the bytes of the last input, and of its answers, as annotated hex.")
+@click.option(
+    "--frames",
+    is_flag=True,
+    help="Show the bytes of the last request in the journal, and of its answers, as annotated hex.",
+)
 @click.option("--utc", is_flag=True, help="Show times in UTC.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--serve",
     "listen",
     type=Address(),
-    help="Go on from there on this address, a puppet in place of each client. With port 0 the system picks one.",
+    help="Serve the group at this address from that moment, with a puppet for each client: you tell it what to do. "
+    "With port 0 the system picks a port.",
 )
 @click.option(
     "--control",
@@ -79,6 +85,7 @@ class Until(click.ParamType[tuple[float, float]]):
     metavar="TOKEN",
     help="Token that requests to the control server must have; required where other machines can connect.",
 )
+@reads_files
 def replay(
     journal: Path,
     until: tuple[float, float],
@@ -91,16 +98,16 @@ def replay(
     control: tuple[str, int],
     control_token: str | None,
 ) -> None:
-    """Play the run of JOURNAL again (.gz and .zst too): the same answers, records and trace. Then show its groups.
+    """Replay the run of JOURNAL (.gz and .zst too): the same answers, records and trace. Then show its groups.
 
-    Every answer is compared with the recorded one; the first that differs ends the replay with exit code 1. With
-    --serve the run goes on from there until SIGTERM or SIGINT: a laboratory whose clock stands still, with puppets.
+    Every answer is compared with the recorded one; the first difference ends the replay with exit code 1. With --serve
+    the run continues from there until SIGTERM or SIGINT: a laboratory with a frozen clock and puppets.
     """
     if listen is not None and trace is not None:
         raise click.UsageError(
-            "--trace is of the replay, which is over when it is served: --trace or --serve, not both."
+            "--trace records only the replay, not the served run after it: give --trace or --serve, not both."
         )
-    logging.basicConfig(level=logging.ERROR, stream=sys.stderr, format="%(levelname)s %(message)s")
+    log_to_stderr("error")
     try:
         played = Replay(lines_of(journal), trace)
         sandbox = None if listen is None else _sandbox(played)
@@ -126,7 +133,16 @@ def replay(
         click.echo(f"{html} has the bytes of {whole} requests.", err=True)
     if as_json:
         click.echo(
-            json.dumps({"seq": played.seq, "wall": played.wall, "answers": played.answers, "groups": groups}, indent=1)
+            json.dumps(
+                {
+                    "seq": played.seq,
+                    "wall": played.wall,
+                    "answers": played.answers,
+                    "end_reason": played.end_reason,
+                    "groups": groups,
+                },
+                indent=1,
+            )
         )
     else:
         _show(played, groups, newest, utc)
@@ -140,7 +156,7 @@ def replay(
 
 
 def _sandbox(played: Replay) -> Sandbox:
-    # Imported here because it takes long, and most replays do without.
+    # Imported here because the import is slow, and most replays do not need it.
     from kafka_shim.testing.sandbox import Sandbox
 
     return Sandbox(played)
@@ -160,31 +176,34 @@ def _say(line: str) -> None:
 def _show(played: Replay, groups: list[dict[str, Any]], newest: list[tuple[int, Frame]], utc: bool) -> None:
     moment = f"{datetime.fromtimestamp(played.wall, zone_of(utc)):%Y-%m-%d %H:%M:%S.%f}"[:-3]
     click.echo(f"Replayed {played.seq} inputs, to {moment}. {played.answers} answers, each as recorded.")
+    if played.end_reason:
+        click.echo(f"The journal ends before the run: {readable(played.end_reason)}.")
     for _, frame in newest:
         click.echo()
         for line in frame.lines():
             click.echo(line)
     for group in groups:
-        click.echo(f"\n{group['group']}  {group['state']}, generation or epoch {group['generation']}")
+        click.echo(f"\n{readable(group['group'])}  {group['state']}, generation or epoch {group['generation']}")
         for member in group["members"]:
-            click.echo(f"  {member['member_id']}  {_owned(member['owned'])}")
+            click.echo(f"  {readable(member['member_id'])}  {_owned(member['owned'])}")
         for timer in group["timers"]:
-            click.echo(f"  {timer['purpose']} timer fires in {timer['in']:.3f} s  {timer['member_id'] or ''}".rstrip())
+            member_id = readable(timer["member_id"] or "")
+            click.echo(f"  {timer['purpose']} timer fires in {timer['in']:.3f} s  {member_id}".rstrip())
 
 
 def _newest_frames(played: Replay) -> list[tuple[int, Frame]]:
-    """A list in which the frames of the last input with any are kept, each with the input's number."""
+    """Return a list that keeps the frames of the last input with frames, each with the input's number."""
     conversation, newest = Conversation(), list[tuple[int, Frame]]()
 
     def note(way: str, connection: int, data: bytes) -> None:
-        found = [(played.seq, frame) for frame in conversation.feed(way, connection, data)]
-        if found and newest and newest[0][0] != played.seq:
+        frames = [(played.seq, frame) for frame in conversation.feed(way, connection, data)]
+        if frames and newest and newest[0][0] != played.seq:
             newest.clear()
-        newest.extend(found)
+        newest.extend(frames)
 
     played.on_bytes = note
     return newest
 
 
 def _owned(owned: dict[str, list[int]]) -> str:
-    return "; ".join(f"{topic} {partitions}" for topic, partitions in owned.items()) or "owns nothing"
+    return "; ".join(f"{readable(topic)} {partitions}" for topic, partitions in owned.items()) or "owns nothing"

@@ -1,7 +1,4 @@
-"""`kafka-shim trace show|summary|follow|compare|export`: read traces without Spark.
-
-Decides what is printed of a trace and in which form. What events mean is `why/`'s.
-"""
+"""`kafka-shim trace show|summary|follow|compare|export`: read traces without Spark."""
 
 from __future__ import annotations
 
@@ -18,17 +15,22 @@ from typing import Any, Final
 import click
 import orjson
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from kafka_shim.commands.events import control_option, events_of, named
+from kafka_shim.apis.readable import LONGEST_LINE, readable
+from kafka_shim.commands.damaged import reads_files
+from kafka_shim.commands.events import control_option, events_of, source_name
 from kafka_shim.commands.why import NO_SUCH_GROUP, Moment, remedies_play, stop, zone_of
+from kafka_shim.persistence.files import write_private
+from kafka_shim.trace.history import GroupHistory, History
+from kafka_shim.trace.reading import Event
 from kafka_shim.why.comparison import Cost, compare
 from kafka_shim.why.explanation import span
 from kafka_shim.why.export import page_of
-from kafka_shim.why.history import GroupHistory, History
 from kafka_shim.why.mermaid import sequence_diagram
 from kafka_shim.why.narration import Narrator
-from kafka_shim.why.reading import Event
 
 FOLLOW_SECONDS: Final = 0.2
 
@@ -37,9 +39,9 @@ _group = click.option("--group", help="Only this group.")
 _since = click.option(
     "--since", type=Moment(), help="From this time on: 14:02, an ISO time, or 10m for 10 minutes ago."
 )
-_until = click.option("--until", type=Moment(), help="Up to this time.")
+_until = click.option("--until", type=Moment(), help="Leave out what came after this time.")
 _utc = click.option("--utc", is_flag=True, help="Show times in UTC.")
-_json = click.option("--json", "as_json", is_flag=True, help="For programs.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command("show")
@@ -48,9 +50,10 @@ _json = click.option("--json", "as_json", is_flag=True, help="For programs.")
 @_group
 @_since
 @_until
-@click.option("--seq", metavar="FIRST-LAST", help="Only events with these sequence numbers, all of them, as JSON.")
+@click.option("--seq", metavar="FIRST-LAST", help="Only events with these sequence numbers, in full, as JSON.")
 @_utc
 @_json
+@reads_files
 def show(
     traces: Sequence[Path],
     control: str | None,
@@ -61,11 +64,11 @@ def show(
     utc: bool,
     as_json: bool,
 ) -> None:
-    """Tell the story of TRACES (`-` is standard input): who joined, why groups rebalanced, who owned what."""
-    narrator, zone, found = Narrator(), zone_of(utc), False
+    """Tell the story of TRACES (`-` is standard input): joins, causes of rebalances, assignments."""
+    narrator, zone, has_group = Narrator(), zone_of(utc), False
     first, last = _numbers(seq)
     for event in events_of(traces, control, group=group, since=since, until=until):
-        found = found or group is None or event.get("group") == group
+        has_group = has_group or group is None or event.get("group") == group
         if seq is not None:
             if first <= event.get("seq", 0) <= last:
                 click.echo(orjson.dumps(event))
@@ -76,9 +79,9 @@ def show(
             if as_json:
                 click.echo(orjson.dumps({"wall": line.wall, "group": line.group, "kind": line.kind, "text": line.text}))
             else:
-                click.echo(f"{_clock(line.wall, zone)}  {line.group}  {line.text}")
-    if not found and group is not None:
-        stop(f"There is no group {group} in {named(traces, control)}.", NO_SUCH_GROUP)
+                click.echo(f"{_clock(line.wall, zone)}  {readable(line.group)}  {line.text}")
+    if not has_group and group is not None:
+        stop(f"There is no group {group} in {source_name(traces, control)}.", NO_SUCH_GROUP)
 
 
 @click.command("summary")
@@ -87,10 +90,11 @@ def show(
 @_since
 @_until
 @_json
+@reads_files
 def summary(
     traces: Sequence[Path], control: str | None, since: float | None, until: float | None, as_json: bool
 ) -> None:
-    """The groups of TRACES: how often each rebalanced, why, and what it cost; the costliest first."""
+    """Summarise the groups of TRACES: number, causes and cost of rebalances; the costliest first."""
     history = _history(events_of(traces, control, since=since, until=until))
     rows = sorted(
         (_summary(each) for each in history.groups.values()), key=lambda row: (-row["partition_seconds"], row["group"])
@@ -101,37 +105,39 @@ def summary(
     table = Table("group", "protocol", "members", "rebalances", "causes", "stopped", "partition-seconds")
     for row in rows:
         causes = ", ".join(f"{count} {cause}" for cause, count in row["causes"].items())
-        table.add_row(
-            row["group"], row["protocol"], str(row["members"]), str(row["rebalances"]), causes, span(row["seconds"]),
-            f"{row['partition_seconds']:.1f}",
+        _add(
+            table, row["group"], row["protocol"], str(row["members"]), str(row["rebalances"]), causes,
+            span(row["seconds"]), f"{row['partition_seconds']:.1f}",
         )  # fmt: skip
     _print(table)
-    click.echo("kafka-shim why GROUP TRACE says why, and what to do.")
+    click.echo("kafka-shim why GROUP TRACE explains why, and advises.")
 
 
 @click.command("follow")
 @click.argument("trace", type=click.Path(path_type=Path, dir_okay=False))
 @_group
 @_utc
-@click.option("--from-start", is_flag=True, help="Begin with what the file has already.")
+@click.option("--from-start", is_flag=True, help="Begin with the events that the file has already.")
+@reads_files
 def follow(trace: Path, group: str | None, utc: bool, from_start: bool) -> None:
     """Tell the story of a TRACE while it is written, until Ctrl-C."""
     narrator, zone = Narrator(), zone_of(utc)
     for event in _growing(trace, from_start):
         for line in narrator.lines(event):
             if group is None or line.group == group:
-                click.echo(f"{_clock(line.wall, zone)}  {line.group}  {line.text}")
+                click.echo(f"{_clock(line.wall, zone)}  {readable(line.group)}  {line.text}")
                 sys.stdout.flush()
 
 
 @click.command("compare")
 @click.argument("left", type=click.Path(path_type=Path, allow_dash=True))
 @click.argument("right", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--group", help="The group in both; without it, the only one or the one of the same name.")
-@click.option("--right-group", help="Its name in the second trace, if that is another.")
+@click.option("--group", help="The group in both; without it, the only group of each.")
+@click.option("--right-group", help="Its name in the second trace, if it differs.")
 @_json
+@reads_files
 def compare_traces(left: Path, right: Path, group: str | None, right_group: str | None, as_json: bool) -> None:
-    """Two traces side by side, aligned by cause: what each rebalanced for, and what it cost."""
+    """Compare two traces side by side: the causes of rebalances, and their cost."""
     one, other = (
         _only(_history(events_of([path], None)), name, path)
         for path, name in ((left, group), (right, right_group or group))
@@ -150,15 +156,15 @@ def compare_traces(left: Path, right: Path, group: str | None, right_group: str 
         ("moved", lambda cost: str(cost.moved)),
         ("partition-seconds", lambda cost: f"{cost.partition_seconds:.1f}"),
     ]
-    table = Table("cause", *(f"{name}\n{path.name}" for name, _ in columns for path in (left, right)))
+    names = [f"{name}\n{escape(readable(path.name))}" for name, _ in columns for path in (left, right)]
+    table = Table("cause", *names)
     for row in (*comparison.rows, comparison.total):
-        table.add_row(row.cause, *(show_(cost) for _, show_ in columns for cost in (row.left, row.right)))
+        _add(table, row.cause, *(show_(cost) for _, show_ in columns for cost in (row.left, row.right)))
     _print(table)
     if comparison.differs_at is not None:
         at = comparison.differs_at
-        click.echo(
-            f"They first differ at rebalance {at + 1}: {one.rebalances[at].cause} against {other.rebalances[at].cause}."
-        )
+        causes = (readable(each.rebalances[at].cause) for each in (one, other))
+        click.echo(f"They first differ at rebalance {at + 1}: {' against '.join(causes)}.")
 
 
 @click.command("export")
@@ -169,26 +175,27 @@ def compare_traces(left: Path, right: Path, group: str | None, right_group: str 
 @click.option(
     "--html", type=click.Path(dir_okay=False, path_type=Path), help="The page with this trace in it, one file."
 )
-@click.option("--no-replay", is_flag=True, help="With --html: do not replay remedies on the simulator.")
+@click.option("--no-replay", is_flag=True, help="With --html: do not try each proposed setting on the simulator.")
+@reads_files
 def export(trace: Path, group: str | None, rebalance: int, mermaid: bool, html: Path | None, no_replay: bool) -> None:
-    """A TRACE in a form for documents and tickets: a diagram of one rebalance, or a page that needs no server."""
+    """Export a TRACE for documents and tickets: a diagram of one rebalance, or a page that needs no server."""
     if html is not None:
         events = events_of([trace], None, group=group)
-        html.write_bytes(page_of(events, trace.name, None if no_replay else remedies_play()))
+        write_private(html, page_of(events, trace.name, None if no_replay else remedies_play()))
         return
     if not mermaid:
         raise click.UsageError("Say in which form: --mermaid or --html FILE.")
-    shown = list(events_of([trace], None, group=group))
+    trace_events = list(events_of([trace], None, group=group))
     history = History()
-    for event in shown:
+    for event in trace_events:
         history.add(event)
     chosen = _only(history, group, trace)
     count = len(chosen.rebalances)
     place = rebalance - 1 if rebalance > 0 else count + rebalance
     if not 0 <= place < count:
         stop(f"{chosen.group} has {count} rebalances, so there is no rebalance {rebalance}.", 2)
-    for line in sequence_diagram(chosen.rebalances[place], (e for e in shown if e.get("group") == chosen.group)):
-        click.echo(line)
+    for line in sequence_diagram(chosen.rebalances[place], (e for e in trace_events if e.get("group") == chosen.group)):
+        click.echo(readable(line, LONGEST_LINE))
 
 
 def _history(events: Iterable[Event]) -> History:
@@ -203,10 +210,10 @@ def _only(history: History, group: str | None, path: Path) -> GroupHistory:
         return next(iter(history.groups.values()))
     if group is None:
         stop(f"{path} has {len(history.groups)} groups; name one with --group.", 2)
-    found = history.groups.get(group)
-    if found is None:
+    history_of_group = history.groups.get(group)
+    if history_of_group is None:
         stop(f"There is no group {group} in {path}.", NO_SUCH_GROUP)
-    return found
+    return history_of_group
 
 
 def _summary(history: GroupHistory) -> dict[str, Any]:
@@ -227,7 +234,7 @@ def _summary(history: GroupHistory) -> dict[str, Any]:
 
 
 def _growing(trace: Path, from_start: bool) -> Iterator[Event]:
-    """The events of a file that grows; when it is renamed and begun anew, those of the new one."""
+    """Yield the events of a growing file; after it was renamed and created again, those of the new file."""
     try:
         file = trace.open("rb")
     except OSError as error:
@@ -243,7 +250,7 @@ def _growing(trace: Path, from_start: bool) -> Iterator[Event]:
                 try:
                     yield orjson.loads(line)
                 except ValueError:
-                    # Where reading began in the middle of a line.
+                    # Reading began in the middle of a line.
                     continue
             continue
         if trace.exists() and trace.stat().st_ino != _inode(file):
@@ -268,6 +275,11 @@ def _numbers(seq: str | None) -> tuple[int, int]:
 
 def _clock(wall: float | None, zone: tzinfo) -> str:
     return "?" if wall is None else datetime.fromtimestamp(wall, zone).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def _add(table: Table, *cells: str) -> None:
+    # Not as strings: those are markup.
+    table.add_row(*(Text(readable(cell)) for cell in cells))
 
 
 def _print(table: Table) -> None:

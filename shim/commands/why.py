@@ -1,6 +1,6 @@
-"""`kafka-shim why`: why a group rebalanced, who was slow, what it cost and what to do.
+"""`kafka-shim why`: causes, slow members, costs and remedies of a group's rebalances.
 
-Decides where the events come from and how the answer is printed. What they mean is `why/`'s.
+The package `why/` computes the answer.
 """
 
 from __future__ import annotations
@@ -10,29 +10,37 @@ import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, NoReturn
 
 import click
 
-from kafka_shim.commands.events import control_option, events_of, named
-from kafka_shim.groups.causes import MEANING, Cause
-from kafka_shim.why.advice import Play
+from kafka_shim.apis.readable import LONGEST_LINE, readable
+from kafka_shim.commands.damaged import reads_files
+from kafka_shim.commands.events import control_option, events_of, source_name
+from kafka_shim.commands.parameters import Whole
+from kafka_shim.trace.history import GroupHistory, History
 from kafka_shim.why.explanation import as_json, explain
-from kafka_shim.why.history import GroupHistory, History
+from kafka_shim.why.pages import PAGES, page_of
+from kafka_shim.why.remedies import Play
 from kafka_shim.why.text import lines, whole
 
 NO_SUCH_GROUP: Final = 3
 NOTHING_IN_RANGE: Final = 4
+_LISTED: Final = 5
+"""Number of groups that a sentence names."""
 
 
 class Moment(click.ParamType[float]):
-    """A wall-clock time (`14:02`, `2026-11-22 14:02:07`) or how long ago (`10m`, `2h`, `90s`); seconds of Unix time."""
+    """A wall-clock time (`14:02`, `2026-11-22 14:02:07`) or a duration before now (`10m`, `2h`, `90s`); seconds of Unix
+    time.
+    """
 
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Raises click.BadParameter."""
+        """Parse the value. Raises click.BadParameter."""
         if isinstance(value, float):
             return value
         text = str(value).strip()
@@ -48,7 +56,9 @@ class Moment(click.ParamType[float]):
         try:
             return datetime.fromisoformat(text).timestamp()
         except ValueError:
-            self.fail(f"{text!r} is no time: write 14:02, 2026-11-22T14:02:07, or 10m for ten minutes ago.", param, ctx)
+            self.fail(
+                f"{text!r} is not a time: write 14:02, 2026-11-22T14:02:07, or 10m for ten minutes ago.", param, ctx
+            )
 
 
 @click.command("why")
@@ -56,13 +66,18 @@ class Moment(click.ParamType[float]):
 @click.argument("traces", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 @control_option
 @click.option("--since", type=Moment(), help="From this time on: 14:02, an ISO time, or 10m for ten minutes ago.")
-@click.option("--until", type=Moment(), help="Up to this time.")
-@click.option("--last", type=click.IntRange(1), help="Show the last N rebalances in full.")
+@click.option("--until", type=Moment(), help="Leave out what came after this time.")
+@click.option("--last", type=Whole(1), help="Show the last N rebalances in full.")
 @click.option("--brief", is_flag=True, help="One line for each rebalance.")
-@click.option("--json", "as_json_", is_flag=True, help="For programs.")
+@click.option("--json", "as_json_", is_flag=True, help="Print JSON.")
 @click.option("--utc", is_flag=True, help="Show times in UTC.")
-@click.option("--no-replay", is_flag=True, help="Do not replay remedies on the simulator.")
-@click.option("--explain", "cause", metavar="CAUSE", help="What a cause means.")
+@click.option(
+    "--no-replay",
+    is_flag=True,
+    help="Do not try each proposed setting on the simulator: quicker, and without its effect.",
+)
+@click.option("--explain", "cause", metavar="CAUSE", help="Explain a cause or a finding, with an example.")
+@reads_files
 def why(
     group: str | None,
     traces: Sequence[Path],
@@ -76,61 +91,99 @@ def why(
     no_replay: bool,
     cause: str | None,
 ) -> None:
-    """Why GROUP rebalanced, from TRACES (`-` is standard input; .gz and .zst too) or from a running server.
+    """Explain why GROUP rebalanced, from TRACES (`-` is standard input; .gz and .zst too) or from a running server.
 
-    Without either it reads trace.jsonl if it is here, and else asks the control server.
+    An only group needs no name. Without traces or a server it reads trace.jsonl in the current folder, or asks the
+    control server.
     """
     if cause is not None:
         _explain_cause(cause)
         return
-    if group is None:
-        raise click.UsageError("Name a group: kafka-shim why GROUP [TRACE...].")
+    if group is not None and (group == "-" or Path(group).is_file()):
+        # A trace may come first if its only group needs no name.
+        traces = (Path(group), *traces)
+        group = None
     history = History()
     for event in events_of(traces, control, group=group):
         history.add(event)
-    found = history.groups.get(group)
-    if found is None:
-        stop(f"There is no group {group} in {named(traces, control)}.", NO_SUCH_GROUP)
+    if group is None:
+        group = _only(list(history.groups), source_name(traces, control))
+    group_history = history.groups.get(group)
+    if group_history is None:
+        # Standard input cannot be read a second time.
+        others = [] if Path("-") in traces else _groups(traces, control)
+        stop(f"There is no group {group} in {source_name(traces, control)}.{_hint(group, others)}", NO_SUCH_GROUP)
     chosen = [
         each
-        for each in found.rebalances
+        for each in group_history.rebalances
         if (since is None or each.started >= since) and (until is None or each.started <= until)
     ]
-    if not chosen:
-        stop(_nothing(found), NOTHING_IN_RANGE)
-    if last is not None:
-        chosen = chosen[-last:]
-    explanation = explain(found, chosen, None if no_replay else remedies_play())
-    assert explanation is not None
+    explanation = None
+    if chosen or (since is None and until is None):
+        explanation = explain(group_history, chosen, None if no_replay else remedies_play())
+    if explanation is None:
+        stop(_nothing(group_history), NOTHING_IN_RANGE)
     if as_json_:
         click.echo(json.dumps(as_json(explanation), indent=1))
         return
     zone = zone_of(utc)
     bars = sys.stdout.isatty() or "COLUMNS" in os.environ
-    text = whole(explanation, bars=bars, zone=zone) if last else lines(explanation, bars=bars, brief=brief, zone=zone)
+    if last:
+        text = whole(explanation, last, bars=bars, zone=zone)
+    else:
+        text = lines(explanation, bars=bars, brief=brief, zone=zone)
     for line in text:
         click.echo(line)
 
 
 def remedies_play() -> Play:
-    """What plays a group's past again."""
-    # The simulator takes a fifth of a second to import; who shows a trace only does not pay for it.
+    """Return the function that simulates a group's past."""
+    # The simulator takes a fifth of a second to import; commands that only print a trace do not need it.
     from kafka_shim.lab.replaying import play
 
     return play
 
 
 def zone_of(utc: bool) -> tzinfo:
-    """The zone in which times are shown: UTC, or that of this machine."""
+    """Return the zone of printed times: UTC, or that of this machine."""
     zone = UTC if utc else datetime.now().astimezone().tzinfo
     assert zone is not None
     return zone
 
 
 def stop(sentence: str, code: int) -> NoReturn:
-    """End with this exit code and a sentence on standard error."""
-    click.echo(f"kafka-shim: {sentence}", err=True)
+    """Print a sentence on standard error and exit with this code."""
+    click.echo(readable(f"kafka-shim: {sentence}", LONGEST_LINE), err=True)
     sys.exit(code)
+
+
+def _groups(traces: Sequence[Path], control: str | None) -> list[str]:
+    """Return the names of all groups."""
+    return list(dict.fromkeys(event["group"] for event in events_of(traces, control) if event.get("group")))
+
+
+def _only(groups: Sequence[str], source: str) -> str:
+    """Return the only group; print a sentence and exit if there is not exactly one."""
+    if len(groups) == 1:
+        return groups[0]
+    if not groups:
+        stop(f"There is no group in {source}.", NO_SUCH_GROUP)
+    raise click.UsageError(f"Name a group: {_listing(groups)}.")
+
+
+def _listing(groups: Sequence[str]) -> str:
+    """Return the names of groups for a sentence, the first few."""
+    first = [readable(each) for each in groups[:_LISTED]]
+    more = f" and {len(groups) - _LISTED} more" if len(groups) > _LISTED else ""
+    return f"{', '.join(first)}{more}"
+
+
+def _hint(name: str, groups: Sequence[str]) -> str:
+    """Return a sentence about the groups that are there: the one with a similar name, or the first."""
+    similar = get_close_matches(name, groups, n=1)
+    if similar:
+        return f" Did you mean {readable(similar[0])}?"
+    return f" Groups are {_listing(groups)}." if groups else ""
 
 
 def _nothing(history: GroupHistory) -> str:
@@ -144,8 +197,10 @@ def _nothing(history: GroupHistory) -> str:
 
 
 def _explain_cause(name: str) -> None:
-    try:
-        cause = Cause(name.upper())
-    except ValueError:
-        raise click.ClickException(f"{name} is no cause; there are {', '.join(Cause)}.") from None
-    click.echo(f"{cause}: {MEANING[cause]}")
+    code = name.upper().replace("-", "_")
+    if code not in PAGES:
+        similar = get_close_matches(code, PAGES, n=1)
+        hint = f"; did you mean {similar[0]}?" if similar else f"; causes are {', '.join(PAGES)}."
+        raise click.ClickException(f"{readable(name)} is not a cause{hint}")
+    for line in page_of(code):
+        click.echo(line)

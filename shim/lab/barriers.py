@@ -1,7 +1,6 @@
-"""Barriers: requests or answers stopped at a point until they are let go.
+"""Barriers: hold requests or answers that match, and release them in their order of arrival.
 
-Decides what is held and in which order it is let go: that in which it came. Which requests are meant is a `Match`
-(`interception.py`). While one is held, its connection's later requests wait behind it.
+While a request is held, later requests of its connection wait behind it. `interception.py` has the `Match`.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import count
 from math import inf
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from kafka_shim.lab.interception import Facts, Interception, Match, Unmatchable
 from kafka_shim.server.exchange import Exchange
@@ -27,12 +26,12 @@ NAMED_POINTS: Final[dict[str, tuple[Match, Point]]] = {
     "commit-arrived": (Match(api="OffsetCommit"), "request"),
     "commit-applied": (Match(api="OffsetCommit"), "answer"),
 }
-"""Points by name: `join-complete` is a join round that is over, its answers not sent; `commit-applied` likewise."""
+"""Points by name. `join-complete` is the end of a join round, before its answers leave; `commit-applied` likewise."""
 
 
 @dataclass(frozen=True)
 class HeldExchange:
-    """A request, or its answer, that is stopped."""
+    """A held request or answer."""
 
     exchange: Exchange
     facts: Facts
@@ -41,7 +40,7 @@ class HeldExchange:
 
 
 class Barrier:
-    """A barrier in force; an `Intercept`. `number` is what it is called by."""
+    """A barrier in force, also until the end of a block of `with`; an `Intercept`. `number` is its id."""
 
     def __init__(self, barriers: Barriers, number: int, match: Match, point: Point) -> None:
         self.number = number
@@ -49,49 +48,57 @@ class Barrier:
         self.point = point
         self.held: list[HeldExchange] = []
         self.reached = 0
-        """How many it has stopped so far."""
+        """How many it has held so far."""
         self._barriers = barriers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
 
     def __str__(self) -> str:
         matching = " ".join(f"{name}={value}" for name, value in self.match.to_json().items()) or "any"
         return f"barrier at the {self.point} of {matching}"
 
     def to_json(self) -> dict[str, Any]:
-        """The barrier as the control API shows it."""
+        """Return the barrier in the form of the control API."""
         return {
             "barrier": self.number,
             "point": self.point,
             **self.match.to_json(),
             "reached": self.reached,
             "held": [
-                {"connection": held.exchange.session.number, "api": held.facts.api, "member": held.facts.member}
-                for held in self.held
+                {"connection": each.exchange.session.number, "api": each.facts.api, "member": each.facts.member}
+                for each in self.held
             ],
         }
 
     async def reached_by(self, requests: int = 1, timeout: float = inf) -> bool:
-        """Wait until it holds so many; False if that takes longer than `timeout` real seconds."""
+        """Wait until it holds `requests` exchanges; return False after `timeout` real seconds."""
         return await self._barriers.interception.until(lambda: len(self.held) >= requests, timeout)
 
     def release(self, requests: int | None = None) -> int:
-        """Let go what is held, or the first few; how many that were. The barrier stays in force."""
-        going = self.held[:requests]
-        self.held = self.held[len(going) :]
-        now = self._barriers.interception.cluster.clock()
-        for held in going:
-            if held.data is None:
-                held.exchange.run(now)
-            else:
-                held.exchange.deliver(held.data, now)
-        self._barriers.interception.settle()
-        return len(going)
+        """Release the held exchanges, or the first few; return their number. The barrier stays in force."""
+        cluster = self._barriers.interception.cluster
+        with cluster.inputs.input("released", number=self.number, requests=requests):
+            released = self.held[:requests]
+            self.held = self.held[len(released) :]
+            now = cluster.clock()
+            for each in released:
+                if each.data is None:
+                    each.exchange.run(now)
+                else:
+                    each.exchange.deliver(each.data, now)
+            self._barriers.interception.settle()
+        return len(released)
 
     def remove(self) -> None:
-        """Let go everything, and stop nothing more."""
+        """Release all held exchanges, and hold no more."""
         self._barriers.remove(self)
         self.release()
 
-    # As an intercept
+    # `Intercept`
 
     def request(self, exchange: Exchange, facts: Facts, now: float) -> bool:
         """See `Intercept`."""
@@ -120,36 +127,40 @@ class Barriers:
         self._numbers = count(1)
 
     def add(self, match: Match, point: Point = "request") -> Barrier:
-        """Put a barrier in force. Raises Unmatchable."""
+        """Set up a barrier. Raises Unmatchable."""
         if point not in ("request", "answer"):
-            raise Unmatchable(f"A barrier is at the request or at the answer, not {point!r}.")
-        barrier = Barrier(self, next(self._numbers), match, point)
-        self.barriers[barrier.number] = barrier
-        self.interception.add(barrier)
+            raise Unmatchable(f"A barrier must be at the request or at the answer, not {point!r}.")
+        if match.where is not None:
+            self.interception.end_journal("a function of the test chooses the requests of a barrier")
+        with self.interception.cluster.inputs.input("barrier", match=match.to_json(), point=point):
+            barrier = Barrier(self, next(self._numbers), match, point)
+            self.barriers[barrier.number] = barrier
+            self.interception.add(barrier)
         return barrier
 
     def at(self, name: str, match: Match | None = None) -> Barrier:
-        """Put a barrier in force at a point of `NAMED_POINTS`, or at the requests of an API; `match` narrows it."""
+        """Set up a barrier at a point of `NAMED_POINTS`, or at the requests of an API; `match` narrows it."""
         point: Point = "request"
         if name in NAMED_POINTS:
-            named, point = NAMED_POINTS[name]
+            base, point = NAMED_POINTS[name]
         else:
             try:
-                named = Match(api=name)
+                base = Match(api=name)
             except Unmatchable:
                 points = ", ".join(NAMED_POINTS)
                 raise Unmatchable(f"{name!r} is neither an API nor a point; points are {points}.") from None
         narrowing = {} if match is None else match.to_json()
         if match is not None and match.where is not None:
             narrowing["where"] = match.where
-        return self.add(replace(named, **narrowing), point)
+        return self.add(replace(base, **narrowing), point)
 
     def remove(self, barrier: Barrier) -> None:
-        """Let a barrier stop nothing more."""
-        self.barriers.pop(barrier.number, None)
-        self.interception.remove(barrier)
+        """Stop a barrier from holding more; a second call does nothing."""
+        if self.barriers.pop(barrier.number, None) is not None:
+            with self.interception.cluster.inputs.input("barrier-removed", number=barrier.number):
+                self.interception.remove(barrier)
 
     def clear(self) -> None:
-        """Let go everything, and stop nothing more."""
+        """Remove all barriers and release all held exchanges."""
         for barrier in list(self.barriers.values()):
             barrier.remove()

@@ -1,10 +1,9 @@
-"""Puppets that compute the assignment of their group, as members were to when KIP-848 was under discussion.
+"""Puppets that compute the assignment of their group, as in the draft of KIP-848.
 
-Decides what such a member does beyond one of the consumer protocol: it says which assignors it has, and when its
-heartbeat asks it to compute, it fetches what it computes with, takes its time, and hands the result in. What it divides
-and how is its script's. The coordinator must serve it: `--experimental client-assignors`.
+Such a member lists its assignors. When its heartbeat asks it to compute, it fetches the input, waits `computes`
+seconds, and sends the result. The coordinator must serve the experiment: `--experimental client-assignors`.
 
-Source: KIP-848 while it was under discussion; docs/client-assignors.md.
+Source: the draft of KIP-848; docs/client-assignors.md.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ from kafka_shim.lab.scheduler import Link, Scheduler
 
 
 class MemberView(NamedTuple):
-    """A member as the one that computes sees it. `metadata` is what its assignor wrote, `target` what it is to have so
-    far."""
+    """A member as input of an assignor. `metadata` is its assignor's, `target` its present target assignment."""
 
     topics: list[str]
     metadata: bytes
@@ -47,7 +45,7 @@ class MemberView(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What a member gets."""
+    """The assignment of one member."""
 
     partitions: dict[str, list[int]]
     metadata: bytes = b""
@@ -55,11 +53,11 @@ class Share(NamedTuple):
 
 
 Assign: TypeAlias = Callable[[Mapping[str, MemberView], Mapping[str, int]], Mapping[str, Share]]
-"""From the members by id, and the partitions that topics have, to the shares of members."""
+"""From the members by id, and the partition counts of topics, to the shares of members."""
 
 
 def evenly(members: Mapping[str, MemberView], partitions: Mapping[str, int]) -> Mapping[str, Share]:
-    """As many to each, and as few moved as that allows."""
+    """Give each member equally many partitions, with as few moves as possible."""
     shares = balanced(
         {member_id: view.topics for member_id, view in members.items()},
         partitions,
@@ -70,8 +68,10 @@ def evenly(members: Mapping[str, MemberView], partitions: Mapping[str, int]) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class PuppetAssignor:
-    """An assignor of a puppet. It reads metadata of others from `minimum_version` to `maximum_version`, and says its
-    own in `metadata_version`; `reason` says why that changed. An exception of `assign` is handed in as the error -1."""
+    """An assignor of a puppet. It reads metadata of versions `minimum_version` to `maximum_version`, and writes its own
+    in `metadata_version`; `reason` is a number for the cause of the last change. An exception of `assign` is sent as
+    error -1.
+    """
 
     name: str = "evenly"
     assign: Assign = evenly
@@ -83,7 +83,7 @@ class PuppetAssignor:
 
     def __post_init__(self) -> None:
         if not callable(self.assign):
-            raise ValueError(f"An assignor's assign is a function, not {self.assign!r}.")
+            raise ValueError(f"An assignor's assign must be a function, not {self.assign!r}.")
 
     @property
     def on_the_wire(self) -> ClientAssignor:
@@ -94,8 +94,9 @@ class PuppetAssignor:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientAssignorScript(ConsumerScript):
-    """What a puppet with assignors of its own says of itself; the best of them comes first. It takes `computes` seconds
-    to compute an assignment."""
+    """Configuration of a puppet with its own assignors, in order of preference. It takes `computes` seconds to compute
+    an assignment.
+    """
 
     assignors: Sequence[PuppetAssignor] = field(default_factory=lambda: (PuppetAssignor(),))
     computes: float = 0.0
@@ -104,12 +105,13 @@ class ClientAssignorScript(ConsumerScript):
         super().__post_init__()
         arguments.seconds("The time a puppet computes", self.computes)
         if not self.assignors or not all(isinstance(each, PuppetAssignor) for each in self.assignors):
-            raise ValueError(f"A puppet's assignors are one or more PuppetAssignor, not {self.assignors!r}.")
+            raise ValueError(f"A puppet's assignors must be one or more PuppetAssignor, not {self.assignors!r}.")
 
 
 class ClientAssignorPuppet(ConsumerPuppet):
-    """One member. `installed` are the group epochs whose assignment it computed, `metadata` and `assignor_error` what
-    the assignor said to it with its assignment, `pending` what it waits for."""
+    """One member. `installed` are the group epochs whose assignment it computed; `metadata` and `assignor_error` are
+    the assignor's in its assignment, `pending` the partitions it waits for.
+    """
 
     api = "ClientAssignorHeartbeat"
 
@@ -122,28 +124,28 @@ class ClientAssignorPuppet(ConsumerPuppet):
         self.pending: dict[str, list[int]] = {}
         self._computes = script.computes
         self._computation: object = None
-        self._say_assignors = True
+        self._sends_assignors = True
 
     def say(self, *assignors: PuppetAssignor) -> None:
-        """Have these assignors from now on, or say other metadata; the coordinator hears it with the next heartbeat."""
+        """Use these assignors from now on, or new metadata of theirs; the next heartbeat sends them."""
         self.assignors = assignors
-        self._say_assignors = True
+        self._sends_assignors = True
 
     def say_of(self, assignors: Sequence[Mapping[str, Any]]) -> None:
-        """The same, of the fields of assignors. Raises ValueError."""
+        """Do the same with assignors as mappings of their fields. Raises ValueError."""
         self.say(*(PuppetAssignor(**each) for each in assignors))
 
     # Heartbeats
 
     def _join(self, now: float) -> None:
         self._computation = None
-        self._say_assignors = True
+        self._sends_assignors = True
         super()._join(now)
 
     def _request(self, epoch: int) -> ClientAssignorHeartbeatRequest:
         assignors = None
-        if self._say_assignors and epoch >= 0:
-            assignors, self._say_assignors = [each.on_the_wire for each in self.assignors], False
+        if self._sends_assignors and epoch >= 0:
+            assignors, self._sends_assignors = [each.on_the_wire for each in self.assignors], False
         script = self.consumer
         return ClientAssignorHeartbeatRequest(
             script.group, self.member_id, epoch, script.instance_id, client_assignors=assignors
@@ -154,37 +156,37 @@ class ClientAssignorPuppet(ConsumerPuppet):
         if assignment is None:
             return None
         self.metadata, self.assignor_error = assignment.metadata, assignment.error
-        self.pending = self._named(assignment.pending)
-        return self._named(assignment.assigned)
+        self.pending = self._by_name(assignment.pending)
+        return self._by_name(assignment.assigned)
 
     def _heartbeat_answered(self, answer: ClientAssignorHeartbeatResponse, now: float) -> None:
         super()._heartbeat_answered(answer, now)
-        if answer.should_compute_assignment and self._computation is None and self._plays:
+        if answer.should_compute_assignment and self._computation is None and self._is_active:
             self._computation = turn = object()
             request = ConsumerGroupPrepareAssignmentRequest(self.consumer.group, self.member_id, self.generation)
-            self._ask(request, lambda prepared, later: self._prepared(prepared, turn, later), now)
+            self._ask(request, lambda prepared, later: self._on_prepare(prepared, turn, later), now)
 
-    def _refused(self, code: ErrorCode, now: float) -> None:
-        # What it said of its assignors may not have been heard.
-        self._computation, self._say_assignors = None, True
-        super()._refused(code, now)
+    def _on_refusal(self, code: ErrorCode, now: float) -> None:
+        # The coordinator may have lost its assignors.
+        self._computation, self._sends_assignors = None, True
+        super()._on_refusal(code, now)
 
     def disconnected(self, link: Link, now: float) -> None:
         """See `Client.disconnected`."""
         if link is self._link:
-            self._computation, self._say_assignors = None, True
+            self._computation, self._sends_assignors = None, True
         super().disconnected(link, now)
 
-    # Computing
+    # Computation
 
-    def _prepared(self, answer: ConsumerGroupPrepareAssignmentResponse, turn: object, now: float) -> None:
+    def _on_prepare(self, answer: ConsumerGroupPrepareAssignmentResponse, turn: object, now: float) -> None:
         if answer.error_code:
-            self._gave_up("ConsumerGroupPrepareAssignment", answer.error_code)
+            self._on_failure("ConsumerGroupPrepareAssignment", answer.error_code)
             return
         self._scheduler.after(now, self._computes, lambda later: self._compute(answer, turn, later))
 
     def _compute(self, prepared: ConsumerGroupPrepareAssignmentResponse, turn: object, now: float) -> None:
-        if turn is not self._computation or not self._plays:
+        if turn is not self._computation or not self._is_active:
             return
         names = {topic.topic_id: topic.topic_name for topic in prepared.topics}
         members = {
@@ -204,7 +206,7 @@ class ClientAssignorPuppet(ConsumerPuppet):
         )
         try:
             if assign is None:
-                raise LookupError(f"It has no assignor {prepared.assignor_name!r} any more.")
+                raise LookupError(f"Member {self.member_id} no longer has the assignor {prepared.assignor_name!r}.")
             shares = assign(members, {topic.topic_name: topic.partitions for topic in prepared.topics})
         except Exception:
             request.error = -1
@@ -213,16 +215,16 @@ class ClientAssignorPuppet(ConsumerPuppet):
                 InstalledMember(member_id, self._by_topic_id(share.partitions), share.metadata_version, share.metadata)
                 for member_id, share in shares.items()
             ]
-        self._ask(request, lambda answer, later: self._handed_in(answer, prepared.group_epoch), now)
+        self._ask(request, lambda answer, later: self._on_install(answer, prepared.group_epoch), now)
 
-    def _handed_in(self, answer: ConsumerGroupInstallAssignmentResponse, group_epoch: int) -> None:
+    def _on_install(self, answer: ConsumerGroupInstallAssignmentResponse, group_epoch: int) -> None:
         if answer.error_code:
-            self._gave_up("ConsumerGroupInstallAssignment", answer.error_code)
+            self._on_failure("ConsumerGroupInstallAssignment", answer.error_code)
             return
         self._computation = None
         self.installed.append(group_epoch)
 
-    def _gave_up(self, api: str, code: int) -> None:
-        """If it is still to compute, its next heartbeat says so."""
+    def _on_failure(self, api: str, code: int) -> None:
+        """Record the error. If the member must still compute, its next heartbeat asks again."""
         self.errors.append((api, ErrorCode(code)))
         self._computation = None

@@ -1,10 +1,8 @@
-"""How a puppet that leads divides the partitions: as the assignors of Kafka's own client do.
+"""Assignors for a puppet that leads: those of Kafka's own client.
 
-Decides who gets what. Range and round robin give the same members and topics the same result as Kafka's; the sticky one
-is balanced and keeps what can be kept, in an order of its own. It does not know groups or requests.
-
-Source: Kafka's AbstractPartitionAssignor, RangeAssignor, RoundRobinAssignor; KIP-429 for what cooperative members give
-up before others get it.
+Range and round robin give the same result as Kafka's for the same members and topics; the sticky one is balanced and
+keeps as much as possible, in its own order. Source: Kafka's AbstractPartitionAssignor, RangeAssignor,
+RoundRobinAssignor; KIP-429 for the revocations of cooperative members.
 """
 
 from __future__ import annotations
@@ -13,15 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 Topics: TypeAlias = Mapping[str, Sequence[str]]
-"""Topics that each member, by id, subscribes to."""
+"""Subscribed topics, by member id."""
 Counts: TypeAlias = Mapping[str, int]
-"""Partitions that each topic has."""
+"""Partition counts, by topic."""
 Owned: TypeAlias = dict[str, dict[str, list[int]]]
 """By member and topic, partitions in order."""
 
 
 def range_assignor(topics: Topics, counts: Counts, owned: Owned) -> Owned:
-    """Of each topic, every member gets a run of partitions; the first ones get one more if it is not even."""
+    """Give every member one range of each topic; if the division is not even, the first members get one more."""
     assignment: Owned = {member: {} for member in topics}
     for topic in sorted({topic for each in topics.values() for topic in each}):
         members = sorted(member for member, each in topics.items() if topic in each)
@@ -36,7 +34,7 @@ def range_assignor(topics: Topics, counts: Counts, owned: Owned) -> Owned:
 
 
 def round_robin_assignor(topics: Topics, counts: Counts, owned: Owned) -> Owned:
-    """All partitions of all topics are dealt out one by one."""
+    """Give out all partitions of all topics one by one."""
     assignment: Owned = {member: {} for member in topics}
     members = sorted(topics)
     turn = 0
@@ -50,7 +48,7 @@ def round_robin_assignor(topics: Topics, counts: Counts, owned: Owned) -> Owned:
 
 
 def cooperative_assignor(topics: Topics, counts: Counts, owned: Owned) -> Owned:
-    """Balanced, keeping what members own; a partition that moves is unassigned until its owner has revoked it."""
+    """Balance with few moves; a partition that moves stays unassigned until its owner has revoked it."""
     target = balanced(topics, counts, owned)
     owner = {(topic, p): member for member, by in owned.items() for topic, ps in by.items() for p in ps}
     assignment: Owned = {member: {} for member in topics}
@@ -63,7 +61,7 @@ def cooperative_assignor(topics: Topics, counts: Counts, owned: Owned) -> Owned:
 
 
 def balanced(topics: Topics, counts: Counts, owned: Owned) -> Owned:
-    """Balanced, keeping what members own as far as that goes."""
+    """Balance with as few moves as possible."""
     assignment: Owned = {member: {} for member in topics}
     sizes = dict.fromkeys(topics, 0)
     everything = [
@@ -72,21 +70,26 @@ def balanced(topics: Topics, counts: Counts, owned: Owned) -> Owned:
     most = -(-len(everything) // max(len(topics), 1))
     least = len(everything) // max(len(topics), 1)
     with_more = len(everything) - least * len(topics)
-    taken = set()
+    placed = set()
     for member in sorted(owned):
         for topic, partitions in sorted(owned[member].items()):
             for partition in partitions:
                 here = (topic, partition)
-                if member not in topics or topic not in topics[member] or here in taken or partition >= counts[topic]:
+                if (
+                    member not in topics
+                    or topic not in topics[member]
+                    or here in placed
+                    or partition >= counts.get(topic, 0)
+                ):
                     continue
                 if sizes[member] >= (most if with_more > 0 else least):
                     continue
-                taken.add(here)
+                placed.add(here)
                 assignment[member].setdefault(topic, []).append(partition)
                 sizes[member] += 1
                 with_more -= sizes[member] > least
     for topic, partition in everything:
-        if (topic, partition) not in taken:
+        if (topic, partition) not in placed:
             member = min((m for m in topics if topic in topics[m]), key=lambda m: (sizes[m], m))
             assignment[member].setdefault(topic, []).append(partition)
             sizes[member] += 1
@@ -99,4 +102,4 @@ ASSIGNORS: Final[dict[str, Callable[[Topics, Counts, Owned], Owned]]] = {
     "cooperative-sticky": cooperative_assignor,
     "RoundRobinAssigner": round_robin_assignor,
 }
-"""By the name of the protocol that members offer; the last is what KafkaJS calls its own."""
+"""By the name of the protocol that members offer; the last one is KafkaJS's name for its own."""

@@ -1,7 +1,7 @@
-"""A clock that can be stopped and put forward: coordinator time for tests.
+"""`TestClock`: a clock that can be frozen and advanced: coordinator time for tests.
 
-Decides what the time is. Timers of groups, sessions and offsets follow it; fetches that wait for records, and all that
-clients do, go on in real time, so a stopped coordinator still serves its clients.
+Timers of groups, sessions and offsets follow it. Fetches that wait for records, and all clients, use real time, so a
+coordinator with a frozen clock still serves its clients.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from collections.abc import Callable
 
 
 class TestClock:
-    """Monotonic seconds: those of `real`, until it is stopped or put forward."""
+    """Monotonic seconds: those of `real`, until it is frozen or advanced.
+
+    `mover` runs the timers on the way, and `woken` tells those that sleep until a time; the owner of the timers sets
+    both.
+    """
 
     __test__ = False
 
@@ -19,6 +23,8 @@ class TestClock:
         self.real = real
         self._ahead = 0.0
         self._stopped_at: float | None = None
+        self.mover: Callable[[float], None] = lambda seconds: self.put(self() + seconds)
+        self.woken: Callable[[], None] = lambda: None
 
     def __call__(self) -> float:
         if self._stopped_at is not None:
@@ -27,32 +33,37 @@ class TestClock:
 
     @classmethod
     def frozen_at(cls, now: float) -> TestClock:
-        """A clock that stands still at `now`, which may be of another machine."""
+        """Return a clock frozen at `now`, which may come from another machine."""
         clock = cls()
         clock._stopped_at = now
         return clock
 
     @property
     def is_frozen(self) -> bool:
-        """Whether it stands still."""
+        """True while it is frozen."""
         return self._stopped_at is not None
 
     def ahead(self) -> float:
-        """By how many seconds it is ahead of real time; negative once it stood still for longer than it was."""
+        """Return its lead over real time in seconds; negative after it was frozen for longer than it was advanced."""
         return self() - self.real()
 
     def freeze(self) -> None:
-        """Stop it."""
+        """Freeze it."""
         self._stopped_at = self()
 
     def resume(self) -> None:
-        """Let it go on from where it stands."""
+        """Let it run again from its present time."""
         if self._stopped_at is not None:
             self._ahead = self._stopped_at - self.real()
             self._stopped_at = None
+            self.woken()
+
+    def advance(self, seconds: float) -> None:
+        """Put it forward, through all timers on the way."""
+        self.mover(seconds)
 
     def put(self, now: float) -> None:
-        """Make it `now`, which must not be in its past."""
+        """Set it to `now`; it never goes back."""
         if self._stopped_at is not None:
             self._stopped_at = max(now, self._stopped_at)
         else:

@@ -1,8 +1,4 @@
-"""Waiting in the server's own thread until something is so, without looking again and again.
-
-Decides when a condition is looked at: when whoever changes what it depends on says so, by `check`. It does not know
-what conditions mean.
-"""
+"""Waiting for conditions in the server's own thread, without polling: code that changes their state calls `check`."""
 
 from __future__ import annotations
 
@@ -13,27 +9,27 @@ import trio
 
 
 class Conditions:
-    """Tasks that wait for conditions over the same things."""
+    """Tasks that wait for conditions over the same state."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Callable[[], bool], trio.Event]] = []
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """Number of waiting tasks."""
         return len(self._waiting)
 
     def check(self) -> None:
-        """Something has changed: wake those whose condition is so now."""
+        """Wake the tasks with a condition that is true now. Call it after a change."""
         if self._waiting:
             for entry in [entry for entry in self._waiting if entry[0]()]:
                 self._waiting.remove(entry)
                 entry[1].set()
 
     async def until(self, condition: Callable[[], bool], timeout: float = inf) -> bool:
-        """Wait until `condition()` is true, for `timeout` real seconds at most; whether it became so.
+        """Wait until `condition()` is true, for at most `timeout` real seconds; return False after a timeout.
 
-        A condition that raises ends the wait of nobody else: it should not.
+        `condition` must not raise: its exception would reach the caller of `check`.
         """
         if condition():
             return True

@@ -1,7 +1,4 @@
-"""A store that fails when a test says so.
-
-Decides nothing but whether a write or a load goes through to the store behind it.
-"""
+"""`BreakableStore`: a store that fails on command."""
 
 from __future__ import annotations
 
@@ -20,18 +17,18 @@ class BreakableStore:
         self._store = store or MemoryStore()
         self.durable_at_once = self._store.durable_at_once
         self.writes = 0
-        """Batches written."""
+        """Number of batches written."""
         self.failed = 0
-        """Accesses that were made to fail."""
+        """Number of writes that failed on command."""
         self._failing: int | None = 0
         self._error = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def fail(self, times: int | None = 1, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
-        """Let the next writes fail, all for `times` None; clients get `error`, 15 or 16."""
+        """Let the next writes fail, all of them if `times` is None; clients get `error`, 15 or 16."""
         self._failing, self._error = times, error
 
     def repair(self) -> None:
-        """Let everything go through again."""
+        """Let all writes succeed again."""
         self._failing = 0
 
     def open(self) -> None:
@@ -47,6 +44,12 @@ class BreakableStore:
             raise StoreError("The test lets the store fail.", self._error)
         self._store.write(batch)
         self.writes += 1
+
+    def probe(self) -> None:
+        """See `Store.probe`. It fails while writes fail, and is not one of them."""
+        if self._failing != 0:
+            raise StoreError("The test lets the store fail.", self._error)
+        self._store.probe()
 
     def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
         """See `Store.load`."""

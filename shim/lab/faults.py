@@ -1,7 +1,7 @@
-"""Faults: what goes wrong on purpose, for which requests, and how often.
+"""Faults: deliberate failures of requests or answers that match, and how often they happen.
 
-Decides what each action does to a request or its answer, and when a fault is due: the n-th time, so many times, always,
-or by chance from a seed. Each fault counts its firings. Which requests are meant is a `Match` (`interception.py`).
+A fault happens the n-th time, a number of times, always, or by chance from a seed, and counts its firings.
+`interception.py` has the `Match`.
 
     error       answered with an error, without its rule; with applied=True after its rule
     delay       handed to its rule, or answered with applied=True, so many seconds later
@@ -12,7 +12,7 @@ or by chance from a seed. Each fault counts its firings. Which requests are mean
     half-open   nothing of this connection is served or answered any more, but it stays open
     slow        the answer leaves in pieces, so many bytes a second
 
-What is dropped or swallowed lets the connection's later requests go on.
+After a dropped or swallowed request, later requests of its connection are served.
 """
 
 from __future__ import annotations
@@ -22,29 +22,41 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from itertools import count
-from typing import Any, Final, Literal, get_args
+from math import inf
+from typing import Any, Final, Literal
 
-from kafka_shim.lab.interception import Facts, Interception, Match, Unmatchable, error_code, split_match
+from kafka_shim.lab.interception import (
+    MATCH_FIELDS,
+    Facts,
+    Interception,
+    Match,
+    Unmatchable,
+    error_code,
+    similar,
+    split_match,
+)
+from kafka_shim.server.connection import State
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.session import Session
+from kafka_shim.trace.events import FAULT_ACTIONS, FaultAction
 
-Action = Literal["error", "delay", "drop", "swallow", "close", "duplicate", "half-open", "slow"]
-ACTIONS: Final[tuple[str, ...]] = get_args(Action)
-CLOSING: Final = ("before", "applied", "answered")
+CLOSE_MOMENTS: Final = ("before", "applied", "answered")
 PIECE_SECONDS: Final = 0.02
-REMEMBERED_FIRINGS: Final = 1000
+MAX_FIRINGS: Final = 1000
+_LEAST: Final = {"seconds": 0, "times": 1, "nth": 1, "bytes_per_second": 1, "probability": 0, "for_s": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a fault does and how often.
+    """Action of a fault, and its frequency.
 
-    `code` is the error of `error`; `seconds` the time of `delay`; `bytes_per_second` the pace of `slow`; `when` the
-    moment of `close`. It is done the first `times` times that the match fits, without end for `times` None; only the
-    `nth` time, counted from 1; or with `probability`, drawn from `seed`.
+    `code` is the error of `error`; `seconds` the time of `delay`; `bytes_per_second` the rate of `slow`; `when` the
+    moment of `close`. The fault happens on the first `times` matches, on all if `times` is None; only on the `nth`
+    match, counted from 1; or with `probability`, drawn from `seed`. With `for_s` it happens only during so many seconds
+    of the coordinator's time after its first time, from the `nth` match on if both are given.
     """
 
-    action: Action
+    action: FaultAction
     code: int = 0
     seconds: float = 0.0
     bytes_per_second: float = 100.0
@@ -54,31 +66,34 @@ class Plan:
     nth: int | None = None
     probability: float | None = None
     seed: int = 0
+    for_s: float | None = None
 
     def __post_init__(self) -> None:
-        if self.action not in ACTIONS:
+        if self.action not in FAULT_ACTIONS:
             raise Unmatchable(unknown_action(self.action))
         if self.action == "delay" and not self.seconds:
             raise Unmatchable("A delay needs seconds, the time to wait, such as seconds=1.5.")
-        if self.when not in CLOSING:
-            raise Unmatchable(f"A connection is closed before, applied or answered, not {self.when!r}.")
+        if self.when not in CLOSE_MOMENTS:
+            raise Unmatchable(f"when must be before, applied or answered, not {self.when!r}.")
         if self.action == "error":
             error_code(self.code)
             if not self.code:
-                raise Unmatchable("An error needs a code that is not 0.")
-        for name, least in (("seconds", 0), ("times", 1), ("nth", 1), ("bytes_per_second", 1), ("probability", 0)):
+                raise Unmatchable(
+                    "The fault 'error' needs an error, such as error=\"NOT_COORDINATOR\", and not NONE (0)."
+                )
+        for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is not None and (not isinstance(value, (int, float)) or isinstance(value, bool) or value < least):
-                raise Unmatchable(f"{name} must be a number from {least} on, not {value!r}.")
+                raise Unmatchable(f"{name} must be a number of at least {least}, not {value!r}.")
         for name in ("times", "nth"):
             if isinstance(getattr(self, name), float):
                 raise Unmatchable(f"{name} must be a whole number, not {getattr(self, name)!r}.")
         if self.seconds > 86_400 or (self.probability or 0) > 1:
-            raise Unmatchable("A delay is a day at most, a probability 1 at most.")
+            raise Unmatchable("A delay may be at most a day, a probability at most 1.")
 
     @property
     def after_rule(self) -> bool:
-        """Whether it is done to the answer and not to the request."""
+        """True if it acts on the answer and not on the request."""
         match self.action:
             case "swallow" | "slow":
                 return True
@@ -90,7 +105,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Firing:
-    """One time that a fault was done. `at` is seconds on the coordinator's clock."""
+    """One firing of a fault. `at` is seconds on the coordinator's clock."""
 
     at: float
     connection: int
@@ -101,7 +116,7 @@ class Firing:
 
 
 class Fault:
-    """A fault in force; an `Intercept`. `number` is what it is called by, `optional` whether it need not fire."""
+    """A declared fault; an `Intercept`. `number` is its id; an `optional` fault need not happen."""
 
     def __init__(self, faults: Faults, number: int, match: Match, plan: Plan, optional: bool) -> None:
         self.number = number
@@ -109,11 +124,12 @@ class Fault:
         self.plan = plan
         self.optional = optional
         self.matched = 0
-        """How many requests the match fitted."""
+        """Number of requests that matched."""
         self.fired = 0
-        """How many times it was done."""
+        """Number of times it happened."""
         self.firings: list[Firing] = []
-        """The first of them."""
+        """The first of these times."""
+        self._ends = inf
         self._faults = faults
         self._random = random.Random(plan.seed)
 
@@ -122,11 +138,12 @@ class Fault:
         return f"{self.plan.action} for {matching}"
 
     def to_json(self) -> dict[str, Any]:
-        """The fault as the control API shows it."""
+        """Return the fault in the form of the control API."""
         return {
             "fault": self.number,
             **self.match.to_json(),
-            **{name: value for name, value in asdict(self.plan).items() if name != "code"},
+            **{name: value for name, value in asdict(self.plan).items() if name not in ("code", "for_s")},
+            **({} if self.plan.for_s is None else {"for_s": self.plan.for_s}),
             **({"code": int(self.plan.code)} if self.plan.code else {}),
             "optional": self.optional,
             "matched": self.matched,
@@ -134,10 +151,10 @@ class Fault:
         }
 
     def clear(self) -> None:
-        """Let it happen no more. What it holds is let go in its time."""
+        """Remove it. Requests that it delays continue at their time."""
         self._faults.remove(self)
 
-    # As an intercept
+    # `Intercept`
 
     def request(self, exchange: Exchange, facts: Facts, now: float) -> bool:
         """See `Intercept`."""
@@ -148,7 +165,7 @@ class Fault:
                 exchange.substitute(self.plan.code, now)
             case "delay":
                 exchange.hold()
-                self._faults.interception.later(self.plan.seconds, exchange.run)
+                self._faults.interception.delay(self.plan.seconds, exchange.run)
             case "close":
                 exchange.session.transport.close()
             case "duplicate":
@@ -167,7 +184,7 @@ class Fault:
                 exchange.deliver(exchange.error_frame(self.plan.code), now)
             case "delay":
                 exchange.hold()
-                self._faults.interception.later(self.plan.seconds, lambda later: exchange.deliver(data, later))
+                self._faults.interception.delay(self.plan.seconds, lambda later: exchange.deliver(data, later))
             case "close":
                 if self.plan.when == "answered":
                     exchange.session.send(data)
@@ -184,29 +201,31 @@ class Fault:
         def send(now: float) -> None:
             if len(pieces) == 1:
                 exchange.deliver(pieces[0], now)
-            elif not exchange.session.closed:
+            elif exchange.session.state is not State.CLOSED:
                 exchange.session.transport.send(pieces.pop(0))
-                self._faults.interception.later(size / self.plan.bytes_per_second, send)
+                self._faults.interception.delay(size / self.plan.bytes_per_second, send)
 
         send(self._faults.interception.cluster.clock())
 
     def _is_due(self, exchange: Exchange, facts: Facts, now: float) -> bool:
         plan = self.plan
-        if not self.match.fits(facts, exchange.request):
+        if not self.match.fits(facts, exchange.request) or now >= self._ends:
             return False
         self.matched += 1
         if plan.nth is not None:
-            due = self.matched == plan.nth
+            due = self.matched == plan.nth or (plan.for_s is not None and self.matched > plan.nth)
         elif plan.probability is not None:
             due = self._random.random() < plan.probability
         else:
             due = plan.times is None or self.fired < plan.times
         if due:
             self.fired += 1
-            if len(self.firings) < REMEMBERED_FIRINGS:
+            if plan.for_s is not None and self.fired == 1:
+                self._ends = now + plan.for_s
+            if len(self.firings) < MAX_FIRINGS:
                 firing = Firing(now, exchange.session.number, facts.api, facts.group, facts.member, facts.client_id)
                 self.firings.append(firing)
-            outbox = exchange.session.node.outbox
+            outbox = exchange.node.outbox
             if outbox.listening:
                 outbox.event(
                     "fault",
@@ -229,29 +248,32 @@ class Faults:
         self.interception = interception
         self._numbers = count(1)
         self._faults: dict[int, Fault] = {}
-        self._gone: list[Fault] = []
+        self._removed: list[Fault] = []
 
     def __iter__(self) -> Iterator[Fault]:
         return iter(list(self._faults.values()))
 
     def get(self, number: int) -> Fault | None:
-        """A fault in force by its number."""
+        """Return a fault in force by its number."""
         return self._faults.get(number)
 
     def add(self, match: Match, plan: Plan, optional: bool = False) -> Fault:
         """Put a fault in force."""
-        fault = Fault(self, next(self._numbers), match, plan, optional)
-        self._faults[fault.number] = fault
-        self.interception.add(fault)
+        if match.where is not None:
+            self.interception.end_journal("a function of the test chooses the requests of a fault")
+        with self.interception.cluster.inputs.input("fault", match=match.to_json(), plan=asdict(plan)):
+            fault = Fault(self, next(self._numbers), match, plan, optional)
+            self._faults[fault.number] = fault
+            self.interception.add(fault)
         return fault
 
     def declare(self, fields: Mapping[str, Any]) -> Fault:
         """Add a fault from the fields of `Match` and `Plan`. Raises Unmatchable.
 
-        With action `error`, `error` sets the code of the answer unless there is `code`, by name or number.
+        With action `error`, the field `error` sets the code of the answer, by name or number, unless there is `code`.
         """
         keywords = dict(fields)
-        if keywords.get("action") not in ACTIONS:
+        if keywords.get("action") not in FAULT_ACTIONS:
             raise Unmatchable(unknown_action(keywords.get("action")))
         if keywords.get("action") == "error" and "code" not in keywords and "error" in keywords:
             keywords["code"] = keywords.pop("error")
@@ -259,37 +281,40 @@ class Faults:
             keywords["code"] = int(error_code(keywords["code"]))
         match, rest = split_match(keywords)
         optional = rest.pop("optional", False)
-        try:
-            plan = Plan(**rest)
-        except TypeError as error:
-            raise Unmatchable(f"A fault cannot be: {str(error).removeprefix('Plan.__init__() ')}.") from None
+        if rest.get("for_s") is not None:
+            rest.setdefault("times", None)
+        if unknown := sorted(set(rest) - set(Plan.__dataclass_fields__)):
+            names = (*MATCH_FIELDS, *Plan.__dataclass_fields__, "optional", "where")
+            raise Unmatchable(f"A fault has no {', '.join(unknown)}; {similar(unknown[0], names)}")
+        plan = Plan(**rest)
         return self.add(match, plan, bool(optional))
 
     def remove(self, fault: Fault) -> None:
-        """Let a fault happen no more; nothing happens if it was removed already."""
+        """Remove a fault; a second call does nothing."""
         if self._faults.pop(fault.number, None) is not None:
-            self._gone.append(fault)
-        self.interception.remove(fault)
+            self._removed.append(fault)
+            with self.interception.cluster.inputs.input("fault-removed", number=fault.number):
+                self.interception.remove(fault)
 
     def clear(self) -> None:
-        """Let none happen any more."""
+        """Remove all faults."""
         for fault in self:
             self.remove(fault)
 
     def unfired(self) -> list[Fault]:
-        """Faults that were to happen and have not, those removed included."""
-        return [fault for fault in (*self._gone, *self) if not fault.fired and not fault.optional]
+        """Return the faults that should have happened and did not, including removed ones."""
+        return [fault for fault in (*self._removed, *self) if not fault.fired and not fault.optional]
 
 
 def unknown_action(action: object) -> str:
-    """One sentence on what is no action, with those there are."""
-    near = get_close_matches(str(action), ACTIONS, 1)
+    """Return a sentence on an unknown action, with the list of actions."""
+    near = get_close_matches(str(action), FAULT_ACTIONS, 1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return f"{action!r} is not an action{hint} Actions are {', '.join(ACTIONS)}."
+    return f"{action!r} is not an action{hint} Actions are {', '.join(FAULT_ACTIONS)}."
 
 
-class _Nowhere:
-    """The transport of a connection that nobody listens to."""
+class _NoTransport:
+    """Transport without a client: answers to it are dropped."""
 
     peer = "nobody"
     paused = False
@@ -305,6 +330,6 @@ class _Nowhere:
 
 
 def _run_again(exchange: Exchange, now: float) -> None:
-    """Hand the request to its rule once more, first; the answer goes to nobody."""
-    nowhere = Session(exchange.session.node, _Nowhere(), exchange.client.client_host, exchange.session.number)
-    exchange.copy(nowhere).run(now)
+    """Run the request's rule once more, before the request itself; its answer is dropped."""
+    session = Session(exchange.node, _NoTransport(), exchange.client.client_host, exchange.session.number)
+    exchange.copy(session).run(now)

@@ -1,25 +1,38 @@
-"""Awaiting what is to become of a group, in the server's own thread.
+"""`GroupWaits`: waits for states and events of a group, in the server's own thread.
 
-Decides the condition of each wait and the message when it does not come true: what the group looks like now,
-and its story so far. Every wait is woken by the coordinator's own events; none looks again and again.
+The coordinator's own events wake a wait; none polls. After a timeout the message has the present state of the group and
+its story.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
+from functools import partial
+from math import ceil, inf
+from operator import ge
 from typing import Any, Final
 
 import trio
 
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.states import State
+from kafka_shim.groups.consumer import patterns
+from kafka_shim.groups.consumer.group import ConsumerGroup
+from kafka_shim.lab import arguments
+from kafka_shim.lab.clock import TestClock
 from kafka_shim.lab.conditions import Conditions
-from kafka_shim.lab.interception import Unmatchable
-from kafka_shim.lab.snapshots import GroupSnapshot, committed, partitions, snapshot
+from kafka_shim.lab.interception import Unmatchable, similar
+from kafka_shim.lab.snapshots import GroupSnapshot, committed, committed_topics, snapshot
+from kafka_shim.lab.snapshots import partitions as by_topic
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.history import EventHistory
 from kafka_shim.why.narration import story
 
-TIMEOUT: Final = 10.0
-"""Default of the real seconds that a wait takes at most."""
+TIMEOUT: Final = 15.0
+"""Default timeout of a wait in real seconds: more than the 10 s between two searches for the topics of a regular
+expression.
+"""
 STORY_LINES: Final = 40
 
 
@@ -34,7 +47,7 @@ class GroupWaits:
     """Waits for one group. All timeouts are real seconds; all raise NotReached.
 
     `next` looks at the events since the last one it returned, or since another wait ended; at first, at all events. So
-    nothing is missed between an action and the wait for its effect.
+    no event is missed between an action and the wait for its effect.
     """
 
     def __init__(self, cluster: Cluster, history: EventHistory, conditions: Conditions, group: str) -> None:
@@ -46,11 +59,11 @@ class GroupWaits:
 
     @property
     def now(self) -> GroupSnapshot:
-        """The group as it is."""
+        """The present state of the group."""
         return snapshot(self._cluster, self.group)
 
     def story(self) -> list[str]:
-        """What happened to the group, in lines a person reads."""
+        """Return the story of the group, as readable lines."""
         return story(self._history.since(0, self.group))
 
     async def stable(
@@ -61,37 +74,40 @@ class GroupWaits:
         owners: Mapping[str, OwnedPartitions] | None = None,
         timeout: float = TIMEOUT,
     ) -> GroupSnapshot:
-        """The group is Stable and every member has its assignment.
+        """Wait until the group is Stable and every member has its assignment.
 
-        `members` is how many there are, or what they are all called; `generation` the one reached, or a later one;
-        `owners` who owns exactly which partitions. Members are called by member id, client id or group instance id.
+        `members` is their number, or all their names; `generation` the least generation; `owners` the exact partitions
+        of each named member. A name is a member id, client id or group instance id.
         """
-        if members is not None and (isinstance(members, (str, bool)) or not isinstance(members, (int, Collection))):
-            raise Unmatchable(f"members is how many there are, or a list of what they are called, not {members!r}.")
+        _check_members(members)
+        if generation is not None:
+            arguments.whole("generation", generation, 0)
         if owners is not None and not isinstance(owners, Mapping):
-            raise Unmatchable(f"owners is what each member owns, by what it is called, not {owners!r}.")
+            raise Unmatchable(f"owners must map members' names to partitions, not {owners!r}.")
         expected = {name: _partitions(each) for name, each in (owners or {}).items()}
 
         def condition() -> bool:
-            found = self.now
-            if not found.is_stable or (generation is not None and found.generation < generation):
+            group = self.now
+            if not group.is_stable or (generation is not None and group.generation < generation):
                 return False
             if isinstance(members, int):
-                if len(found.members) != members:
+                if len(group.members) != members:
                     return False
             elif members is not None and (
-                len(found.members) != len(members) or not all(found.called(name) for name in members)
+                len(group.members) != len(members) or not all(group.called(name) for name in members)
             ):
                 return False
-            return all(any(m.owned == owned for m in found.called(name)) for name, owned in expected.items())
+            return all(any(m.owned == owned for m in group.called(name)) for name, owned in expected.items())
 
         conditions = {"members": members, "generation": generation, "owners": owners}
-        shown = ", ".join(f"{name}={value!r}" for name, value in conditions.items() if value is not None)
-        await self._until(condition, f"the group to be stable{' with ' * bool(shown)}{shown}", timeout)
+        described = ", ".join(f"{name}={value!r}" for name, value in conditions.items() if value is not None)
+        await self._until(condition, f"the group to be stable{' with ' * bool(described)}{described}", timeout)
         return self.now
 
     async def owns(self, member: str, expected: OwnedPartitions, *, timeout: float = TIMEOUT) -> GroupSnapshot:
-        """A member owns at least these partitions: by topic, or pairs of topic and partition."""
+        """Wait until a member owns at least these partitions: by topic, or pairs of topic and partition."""
+        if not isinstance(member, str):
+            raise Unmatchable(f"owns() takes the name of a member, such as its client id, not {member!r}.")
         owned = _partitions(expected)
 
         def condition() -> bool:
@@ -105,37 +121,39 @@ class GroupWaits:
         return self.now
 
     async def empty(self, *, timeout: float = TIMEOUT) -> GroupSnapshot:
-        """The group has no members."""
+        """Wait until the group has no members."""
         await self._until(lambda: not self.now.members and self.now.state in ("Empty", "Dead"), "no members", timeout)
         return self.now
 
     async def next(
         self, event: str, *, from_now: bool = False, timeout: float = TIMEOUT, **fields: Any
     ) -> dict[str, Any]:
-        """The next event of a kind (`docs/trace.md`) with these fields; a field may be a function of its value.
+        """Wait for the next event of a kind (`docs/trace.md`) with these fields; a field may be a function of its
+        value.
 
-        With `from_now` only what happens after the call counts.
+        With `from_now` only events after the call count.
         """
-        found: list[tuple[int, dict[str, Any]]] = []
+        matches: list[tuple[int, dict[str, Any]]] = []
         if from_now:
             self._cursor = self._history.seen
 
         def condition() -> bool:
             for number, _, each in self._history.since(self._cursor, self.group):
                 if each["event"] == event and all(_fits(each.get(name), value) for name, value in fields.items()):
-                    found.append((number, each))
+                    matches.append((number, each))
                     return True
             return False
 
         conditions = ", ".join(f"{name}={value!r}" for name, value in fields.items())
-        await self._until(condition, f"a {event} event{' with ' * bool(conditions)}{conditions}", timeout)
-        self._cursor, answer = found[0]
+        goal = f"a {event} event{' with ' * bool(conditions)}{conditions}"
+        await self._until(condition, goal, timeout, partial(self._other_values, event, fields))
+        self._cursor, answer = matches[0]
         return answer
 
     async def committed(
         self, topic: str, partition: int, *, at_least: int | None = None, timeout: float = TIMEOUT
     ) -> int:
-        """The committed offset of a partition, once there is one, and one that is `at_least` so much."""
+        """Wait until a partition has a committed offset, of `at_least` this value; return it."""
 
         def condition() -> bool:
             offset = committed(self._cluster, self.group, topic, partition)
@@ -147,6 +165,31 @@ class GroupWaits:
         assert offset is not None
         return offset
 
+    async def caught_up(self, *topics: str, timeout: float = TIMEOUT) -> None:
+        """Wait until the committed offsets are at the ends of these topics, each of which must have a record.
+
+        Without `topics`: of all that the group has offsets of or that its members own, and a record is committed.
+        """
+        if unknown := [name for name in topics if self._cluster.topics.named(name) is None]:
+            there = [each.name for each in self._cluster.topics.all()]
+            raise Unmatchable(f"There is no topic {unknown[0]!r}; {similar(unknown[0], there)}")
+
+        def condition() -> bool:
+            owned = {name for member in self.now.members for name in member.owned}
+            names = topics or owned.union(committed_topics(self._cluster, self.group))
+            read = [self._is_read(name) for name in names]
+            return bool(read) and all(each is not False for each in read) and any(read)
+
+        of = f" of {', '.join(topics)}" if topics else ""
+        await self._until(condition, f"committed offsets at the ends of the logs{of}", timeout)
+
+    def _is_read(self, name: str) -> bool | None:
+        """Return True if the group has committed all records of a topic, None if there are none."""
+        topic = self._cluster.topics.named(name)
+        ends = [each.log.readable_end(committed=True) for each in topic.partitions] if topic is not None else []
+        offsets = [committed(self._cluster, self.group, name, number) or 0 for number in range(len(ends))]
+        return all(map(ge, offsets, ends)) if any(ends) else None
+
     async def no_rebalance_for(
         self,
         seconds: float | None = None,
@@ -155,18 +198,15 @@ class GroupWaits:
         advance: Callable[[float], None] | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        """No rebalance begins for so many seconds, or until every member has sent so many heartbeats.
+        """Check that no rebalance begins for `seconds`, or until every member has sent so many heartbeats.
 
-        `advance` puts the coordinator's clock forward, if it is not to be waited for in real time.
+        `advance` moves the coordinator's clock instead of waiting in real time.
         """
         began = self._history.seen
         beats: dict[str, int] = {}
 
         def rebalances() -> bool:
-            return any(
-                event["event"] == "state" and event["to"] == "PreparingRebalance"
-                for _, _, event in self._history.since(began, self.group)
-            )
+            return any(_is_rebalance(event) for _, _, event in self._history.since(began, self.group))
 
         def is_over() -> bool:
             return rebalances() or (heartbeats is not None and self._beats(began, beats) >= heartbeats)
@@ -178,17 +218,37 @@ class GroupWaits:
         else:
             await self._conditions.until(rebalances, seconds or 0.0)
         if rebalances():
-            raise NotReached(self._shown("There was to be no rebalance, but there was one."))
+            raise NotReached(self._report("No rebalance was expected, but one began."))
 
     def _beats(self, began: int, beats: dict[str, int]) -> int:
-        """How many heartbeats every member has sent at least."""
+        """Return the smallest number of heartbeats that any member has sent."""
         beats.clear()
         for _, _, event in self._history.since(began, self.group):
-            if event["event"] == "exchange" and event["api"] == "Heartbeat":
+            if event["event"] == "exchange" and event["api"].endswith("Heartbeat"):
                 beats[event["member"]] = beats.get(event["member"], 0) + 1
         return min((beats.get(member.member_id, 0) for member in self.now.members), default=0)
 
-    async def _until(self, condition: Callable[[], bool], what: str, timeout: float) -> None:
+    def _other_values(self, event: str, fields: Mapping[str, Any]) -> list[str]:
+        """Name the values that a field has in events of the group, if none has the value that a test waits for."""
+        events = [each for _, _, each in self._history.since(0, self.group) if each["event"] == event]
+        lines = []
+        for name, expected in fields.items():
+            values = {repr(each.get(name)) for each in events}
+            if values and not callable(expected) and not any(_fits(each.get(name), expected) for each in events):
+                lines.append(
+                    f"No {event} event of the group has {name}={expected!r}; there are {', '.join(sorted(values))}."
+                )
+        return lines
+
+    async def _until(
+        self,
+        condition: Callable[[], bool],
+        goal: str,
+        timeout: float,
+        hints: Callable[[], list[str]] = list,
+    ) -> None:
+        arguments.seconds("timeout", timeout)
+
         def reached() -> bool:
             if not condition():
                 return False
@@ -196,17 +256,82 @@ class GroupWaits:
             return True
 
         if not await self._conditions.until(reached, timeout):
-            raise NotReached(self._shown(f"Waited {timeout:g} s for {what}, in vain."))
+            vain = f"Waited {timeout:g} s in vain for {goal}.{self._stands_still()}"
+            raise NotReached(self._report("\n".join([vain, *hints()])))
         await trio.lowlevel.checkpoint()
 
-    def _shown(self, first: str) -> str:
-        shown = self.story()
-        left_out = len(shown) - STORY_LINES
-        lines = [first, f"Now {self.now}", "The story so far:"]
+    def _stands_still(self) -> str:
+        clock = self._cluster.clock
+        if isinstance(clock, TestClock) and clock.is_frozen:
+            return " The clock is frozen: no timer ends until it is advanced or resumed."
+        return ""
+
+    def _report(self, first: str) -> str:
+        lines_of_story = self.story()
+        left_out = len(lines_of_story) - STORY_LINES
+        lines = [first, f"Now {self.now}", *self._others(), *self._absent(), *self._search(), "The story so far:"]
         if left_out > 0:
             lines.append(f"    ({left_out} lines before these)")
-        lines += [f"  {line}" for line in shown[-STORY_LINES:]] or ["    nothing has happened"]
+        lines += [f"  {line}" for line in lines_of_story[-STORY_LINES:]] or ["    nothing has happened"]
         return "\n".join(lines)
+
+    def _others(self) -> list[str]:
+        """Name the group that a test may have meant, if there is none of this name."""
+        groups = {name for node in self._cluster.nodes.values() for name in node.groups.groups}
+        near = [] if self.group in groups else get_close_matches(self.group, groups, 1)
+        return [f"There is no group {self.group!r}; did you mean {near[0]!r}?"] if near else []
+
+    def _absent(self) -> list[str]:
+        """Name the members of a classic group that others wait for, and the time after which the wait is over."""
+        group = self._cluster.ownership.owner_of(self.group).groups.groups.get(self.group)
+        if not isinstance(group, ClassicGroup):
+            return []
+        if group.state is State.PREPARING_REBALANCE:
+            absent = [each for each in group.members.values() if each.join_exchange is None]
+            expected, timer = "to join again", group.join_timer
+        elif group.state is State.COMPLETING_REBALANCE:
+            absent = [group.members[member_id] for member_id in group.pending_sync]
+            expected, timer = "to send SyncGroup", group.sync_timer
+        else:
+            return []
+        rest = timer.deadline - self._cluster.clock()
+        if not absent or not 0 < rest < inf:
+            return []
+        names = ", ".join(sorted(each.client_id for each in absent))
+        longest = max(group.members.values(), key=lambda each: each.rebalance_timeout_ms)
+        return [
+            f"It waits for {names} {expected}, for {ceil(rest)} s at most:"
+            f" the longest rebalance timeout is that of {longest.client_id}, {longest.rebalance_timeout_ms / 1000:g} s."
+        ]
+
+    def _search(self) -> list[str]:
+        """Say when the coordinator looks for topics of the group's regular expressions, if topics have changed."""
+        group = self._cluster.ownership.owner_of(self.group).groups.groups.get(self.group)
+        if not isinstance(group, ConsumerGroup) or not (group.subscriptions.patterns and group.patterns_stale):
+            return []
+        wait = patterns.due(group) - self._cluster.clock()
+        if not 0 < wait < inf:
+            return []
+        seconds = ceil(wait)
+        return [
+            "Topics have changed. The coordinator resolves the regular expressions of the group every 10 s, next in"
+            f" {seconds} s: clock.advance({seconds}) spares a test that time."
+        ]
+
+
+def _check_members(members: Any) -> None:
+    names = isinstance(members, Collection) and not isinstance(members, str)
+    number = isinstance(members, int) and not isinstance(members, bool) and members >= 0
+    if members is not None and not number and not (names and all(isinstance(each, str) for each in members)):
+        hint = f"; for their number, write members={len(members)}" if names else ""
+        raise Unmatchable(f"members must be a number or a list of names, not {members!r}{hint}.")
+
+
+def _is_rebalance(event: Mapping[str, Any]) -> bool:
+    """Return True for the event that begins a rebalance: of a classic group, or of one with epochs."""
+    kind: str = event["event"]
+    to: str = event.get("to", "")
+    return kind == "epoch" or (kind == "state" and to == "PreparingRebalance")
 
 
 def _fits(value: Any, expected: Any) -> bool:
@@ -215,8 +340,12 @@ def _fits(value: Any, expected: Any) -> bool:
 
 def _partitions(expected: Any) -> dict[str, list[int]]:
     try:
-        return partitions(expected)
+        partitions = by_topic(expected)
+        if not all(isinstance(each, int) for numbers in partitions.values() for each in numbers):
+            raise ValueError
+        return partitions
     except (TypeError, ValueError, AttributeError):
         raise Unmatchable(
-            f"What a member owns is partitions by topic, or pairs of topic and partition, not {expected!r}."
+            "Partitions must be by topic, or pairs of topic and partition, such as {'orders': [0, 1]}, not"
+            f" {expected!r}."
         ) from None

@@ -1,15 +1,16 @@
-"""Requests and answers on their way, seen by rules that may take them over: the one place where tests interfere.
+"""Interception of requests and answers: the one place where tests interfere.
 
-Decides which requests a `Match` means and which `Intercept` gets them: the first one added that wants them. What is
-done with them is in `faults.py`, `barriers.py` and `rewind.py`. While there is no `Intercept`, no session asks, and
-nothing here runs.
+A `Match` selects requests; the first `Intercept` that wants a request takes it over. `faults.py`, `barriers.py` and
+`rewind.py` are intercepts. Without an intercept, no session calls anything here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -35,16 +36,16 @@ Later = Callable[[float, Callable[[float], None]], None]
 
 
 class Unmatchable(ValueError):
-    """A description of requests, faults or barriers that cannot be; the message is one sentence."""
+    """An impossible description of requests, faults or barriers; the message is one sentence."""
 
 
 class Facts:
-    """What a `Match` can ask about a request: what it says, who sent it, and its group as it is now."""
+    """Properties of a request for a `Match`: its fields, its sender, and the present state of its group."""
 
     __slots__ = ("api", "broker", "client_id", "error", "generation", "group", "instance", "member", "role", "state")
 
     def __init__(self, exchange: Exchange) -> None:
-        request, response, node = exchange.request, exchange.response, exchange.session.node
+        request, response, node = exchange.request, exchange.response, exchange.node
         self.api = exchange.endpoint.api.name
         self.broker = node.id
         self.client_id = exchange.client.client_id
@@ -66,10 +67,10 @@ def _role(group: Any, member: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """Which requests match; a field that is None matches all. Texts may have `*` and `?`.
+    """Selection of requests; a field that is None matches all. Texts may have `*` and `?`.
 
-    `state` and `role` (leader, follower) are those the coordinator has when the request arrives, or, for an answer,
-    when it leaves; `error` is that of the answer, by code, and only an answer has one. `where` is any other condition.
+    `state` and `role` (leader, follower) are the coordinator's when the request arrives, or, for an answer, when it
+    leaves; `error` is the code of the answer, and only an answer has one. `where` is any other condition.
     """
 
     api: str | None = None
@@ -86,21 +87,21 @@ class Match:
 
     def __post_init__(self) -> None:
         if self.api is not None and self.api not in API_NAMES:
-            raise Unmatchable(f"{self.api!r} is not an API; there are {', '.join(sorted(API_NAMES))}.")
+            raise Unmatchable(f"{self.api!r} is not an API; {similar(str(self.api), API_NAMES)}")
         if self.role not in (None, "leader", "follower"):
-            raise Unmatchable(f"A role is leader or follower, not {self.role!r}.")
+            raise Unmatchable(f"A role must be leader or follower, not {self.role!r}.")
         for name, type_ in _TYPES.items():
             value = getattr(self, name)
             if value is not None and (not isinstance(value, type_) or isinstance(value, bool)):
                 raise Unmatchable(f"{name} must be {_TYPE_NAMES[type_]}, not {value!r}.")
 
     def fits(self, facts: Facts, request: Message) -> bool:
-        """Whether this request is meant."""
+        """True if this request matches."""
         for name in _TEXTS:
             expected = getattr(self, name)
             if expected is not None:
-                found = getattr(facts, name)
-                if found is None or (found != expected and not fnmatchcase(found, expected)):
+                value = getattr(facts, name)
+                if value is None or (value != expected and not fnmatchcase(value, expected)):
                     return False
         for name in _NUMBERS:
             expected = getattr(self, name)
@@ -109,9 +110,9 @@ class Match:
         return self.where is None or self.where(request)
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that are set, by name."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in found.items() if value is not None and name != "where"}
+        """Return the fields that are set, by name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None and name != "where"}
 
 
 _TEXTS: Final = ("api", "group", "member", "instance", "client_id", "state", "role")
@@ -122,27 +123,36 @@ MATCH_FIELDS: Final = frozenset((*_TEXTS, *_NUMBERS))
 
 
 def error_code(code: int | str) -> ErrorCode:
-    """An error by its code or by Kafka's name. Raises Unmatchable."""
+    """Return an error by its code or by Kafka's name. Raises Unmatchable."""
     try:
         return ErrorCode[code] if isinstance(code, str) else ErrorCode(code)
     except (KeyError, ValueError):
-        raise Unmatchable(f"{code!r} is not an error of Kafka's protocol.") from None
+        hint = f"; {similar(code, ErrorCode.__members__)}" if isinstance(code, str) else "."
+        raise Unmatchable(f"{code!r} is not an error of Kafka's protocol{hint}") from None
+
+
+def similar(name: str, names: Iterable[str]) -> str:
+    """Return the end of a sentence about an unknown name: the most similar one, or all."""
+    names = sorted(names)
+    near = get_close_matches(name, names, 1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
 
 
 class Intercept(Protocol):
-    """Something that takes requests over, or answers, or both."""
+    """Takes over requests, answers, or both."""
 
     def request(self, exchange: Exchange, facts: Facts, now: float) -> bool:
-        """Whether it has taken the exchange over before its rule: it holds it, or has ended it."""
+        """Return True to take the exchange over before its rule: the intercept then holds it, or has ended it."""
 
     def answer(self, exchange: Exchange, facts: Facts, data: bytes, now: float) -> bool:
-        """Whether it has taken the exchange over before its answer `data` leaves; the same."""
+        """Return True to take the exchange over before its answer `data` leaves; as above."""
 
 
 class Interception:
     """The intercepts of a cluster; the `Interceptor` of its sessions while there are any.
 
-    `later` calls back after some time. `conditions` are checked whenever an intercept has done something.
+    `later` calls back after some time. `conditions` are checked whenever an intercept has acted. A journal notes faults
+    and barriers, and the moment of each delayed act.
     """
 
     def __init__(self, cluster: Cluster, later: Later) -> None:
@@ -150,28 +160,48 @@ class Interception:
         self.later = later
         self.conditions = Conditions()
         self._intercepts: list[Intercept] = []
+        self._delayed: dict[int, Callable[[float], None]] = {}
+        self._numbers = count(1)
 
     def add(self, intercept: Intercept) -> None:
-        """Let it see all requests and answers from now on. What it does no journal has, so that ends."""
-        if self.cluster.config.journal is not None:
-            self.cluster.config.journal.end("a fault, a barrier or a rewind is in force")
+        """Add an intercept: it sees all requests and answers from now on."""
         self._intercepts.append(intercept)
         if len(self._intercepts) == 1:
             self.cluster.intercept(self)
 
     def remove(self, intercept: Intercept) -> None:
-        """Let it see nothing more; nothing happens if it was removed already."""
+        """Remove an intercept; a second call does nothing."""
         if intercept in self._intercepts:
             self._intercepts.remove(intercept)
             if not self._intercepts:
                 self.cluster.intercept(None)
 
-    # As the sessions' interceptor
+    def end_journal(self, reason: str) -> None:
+        """End the journal, if there is one: it cannot note the acts that follow."""
+        if self.cluster.config.journal is not None:
+            self.cluster.config.journal.end(reason)
+
+    def delay(self, seconds: float, act: Callable[[float], None]) -> None:
+        """Call `act(now)` after `seconds`, as an input of the journal."""
+        number = next(self._numbers)
+        self._delayed[number] = act
+        self.later(seconds, lambda now: self.act(number, now))
+
+    def act(self, number: int, now: float) -> None:
+        """Do the delayed act of this number; they are counted from 1."""
+        act = self._delayed.pop(number)
+        with self.cluster.inputs.input("act", now, number=number):
+            act(now)
+
+    # `Interceptor` of the sessions
 
     def requested(self, exchange: Exchange, now: float) -> bool:
         """See `Interceptor`."""
         facts = Facts(exchange)
-        return any(intercept.request(exchange, facts, now) for intercept in list(self._intercepts))
+        takes = any(intercept.request(exchange, facts, now) for intercept in list(self._intercepts))
+        if takes:
+            exchange.let_go(now)
+        return takes
 
     def answering(self, exchange: Exchange, data: bytes, now: float) -> bool:
         """See `Interceptor`."""
@@ -179,7 +209,7 @@ class Interception:
         return any(intercept.answer(exchange, facts, data, now) for intercept in list(self._intercepts))
 
     def settle(self) -> None:
-        """Hand on what came of requests that were let go, and wake who waits for it."""
+        """Settle the effects of released requests, and wake the tasks that wait for them."""
         self.cluster.settle(self.cluster.clock())
         self.conditions.check()
 
@@ -189,7 +219,7 @@ class Interception:
 
 
 def later_in(nursery: trio.Nursery, cluster: Cluster) -> Later:
-    """Real time, by tasks of a nursery."""
+    """Return a `Later` of real time, by tasks of a nursery."""
 
     async def sleep(seconds: float, do: Callable[[float], None]) -> None:
         await trio.sleep(seconds)
@@ -201,6 +231,6 @@ def later_in(nursery: trio.Nursery, cluster: Cluster) -> Later:
 
 
 def split_match(fields: Mapping[str, Any]) -> tuple[Match, dict[str, Any]]:
-    """The `Match` among these fields, and the fields left over. Raises Unmatchable."""
+    """Return the `Match` in these fields, and the other fields. Raises Unmatchable."""
     matching = {name: value for name, value in fields.items() if name in MATCH_FIELDS or name == "where"}
     return Match(**matching), {name: value for name, value in fields.items() if name not in matching}

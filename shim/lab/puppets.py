@@ -1,8 +1,8 @@
 """Puppets: scripted members of a classic group, that join beside real clients or among themselves.
 
-Decides what a member does of its own accord, as Kafka's consumers do: find its place in the group, divide the
-partitions if it leads, send heartbeats, give up what it must, join again when called. A `Manner` makes it do something
-else. It speaks the wire protocol to the coordinator over a `Link` of its scheduler.
+Like Kafka's consumers, a puppet joins, divides the partitions if it leads, sends heartbeats, revokes partitions, and
+joins again when a rebalance begins. A `Manner` makes it misbehave. It sends real requests to the coordinator over a
+`Link` of its scheduler.
 
 Source: KIP-394, KIP-429, KIP-345; semantics 2.
 """
@@ -47,9 +47,9 @@ RETRY_SECONDS: Final = 0.1
 CONNECT_SECONDS: Final = 0.05
 
 _Expected = tuple[type[Message], int, Callable[[Any, float], None]]
-"""What a request was, its version, and what takes its answer."""
-_BEGIN_ANEW: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
-_ELSEWHERE: Final = (
+"""Type and version of a request, and the function for its answer."""
+_REJOIN_AS_NEW: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+_COORDINATOR_MOVED: Final = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -58,14 +58,14 @@ _ELSEWHERE: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Manner:
-    """How a puppet misbehaves.
+    """Misbehaviour of a puppet.
 
     - `never_syncs`: it joins, and never sends SyncGroup.
-    - `never_rejoins`: it does not hear that it is called to join again.
+    - `never_rejoins`: it ignores that it must join again.
     - `joins_twice`: it sends each JoinGroup over two connections.
     - `heartbeat_late`: it sends heartbeats this many seconds later than it should.
     - `never_revokes`: cooperative, it claims to own partitions that it had to revoke.
-    - `assigns_nothing`: as leader it gives nobody anything.
+    - `assigns_nothing`: as leader it assigns no partitions.
     """
 
     never_syncs: bool = False
@@ -78,10 +78,10 @@ class Manner:
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """What a puppet says of itself. Times are seconds.
+    """Configuration of a puppet. Times are seconds.
 
-    `protocols` are names of assignors, the preferred first. With an `instance_id` it is a static member. It takes
-    `think` to answer: a leader to divide the partitions, everybody to join again when called.
+    `protocols` are names of assignors, in order of preference. With an `instance_id` it is a static member. It takes
+    `think` to act: a leader to divide the partitions, every member to join again.
     """
 
     group: str
@@ -97,26 +97,27 @@ class Script:
 
     def __post_init__(self) -> None:
         if not isinstance(self.group, str) or not self.group:
-            raise ValueError(f"A puppet's group is a name, not {self.group!r}.")
+            raise ValueError(f"A puppet's group must be a name, not {self.group!r}.")
         arguments.names("A puppet's topics", self.topics)
         arguments.names("A puppet's protocols", self.protocols)
         if not self.protocols or not set(self.protocols) <= set(ASSIGNORS):
-            raise ValueError(f"A puppet's protocols are of {', '.join(ASSIGNORS)}, not {self.protocols!r}.")
+            raise ValueError(f"A puppet's protocols must be among {', '.join(ASSIGNORS)}, not {self.protocols!r}.")
         for name in ("session_timeout", "rebalance_timeout", "heartbeat_interval"):
             arguments.seconds(f"A puppet's {name}", getattr(self, name), positive=True)
         arguments.seconds("The time a puppet takes to think", self.think)
         if not isinstance(self.manner, Manner):
-            raise ValueError(f"A puppet's manner is a Manner, not {self.manner!r}.")
+            raise ValueError(f"A puppet's manner must be a Manner, not {self.manner!r}.")
         arguments.seconds("heartbeat_late", self.manner.heartbeat_late)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """The place of a member that a puppet takes over, with what that one knew.
+    """State of a member whose place a puppet takes.
 
     Its next heartbeat is due at `beats_at`, seconds of the coordinator's clock. In the classic protocol, if it `joins`
-    it was amid a rebalance, and joins again with what it said before: `offers` are its assignors with their metadata.
-    In the consumer protocol heartbeats come every `interval` seconds, and it gives up what it owns beyond `assigned`.
+    it was in the middle of a rebalance, and sends its last JoinGroup again: `offers` are its assignors with their
+    metadata. In the consumer protocol heartbeats come every `interval` seconds, and it revokes the partitions in
+    `owned` beyond `assigned`.
     """
 
     member_id: str
@@ -132,7 +133,7 @@ class Place:
 
 
 class Puppet:
-    """One member. `owned` is what it has been assigned, `generation` -1 while it is in none."""
+    """One member. `owned` is its assignment, `generation` -1 while it is in none."""
 
     def __init__(self, scheduler: Scheduler, script: Script) -> None:
         self.script = script
@@ -141,9 +142,9 @@ class Puppet:
         self.leads = False
         self.owned: dict[str, list[int]] = {}
         self.errors: list[tuple[str, ErrorCode]] = []
-        """Every error it was answered, with the API's name."""
+        """Every error in an answer to it, with the API's name."""
         self.assignments = 0
-        """How many times it was assigned something, nothing included."""
+        """Number of assignments that it got, including empty ones."""
         self.fenced = False
         self._scheduler = scheduler
         self._cluster: Cluster = scheduler.cluster
@@ -152,29 +153,29 @@ class Puppet:
         self._in_flight: deque[_Expected] = deque()
         self._beat = 0
         self._is_joining = False
-        self._plays = False
+        self._is_active = False
         self._heartbeat: tuple[bytes, _Expected] | None = None
-        # All heartbeats that are answered without an error are answered with the same bytes.
-        self._calm = b""
+        # All heartbeats that are accepted have equal answers.
+        self._accepted_answer = b""
         self._protocol = ""
-        # What the member said whose place it has, until it has joined by itself.
+        # The metadata of the member whose place it took, until its first JoinGroup is answered.
         self._offers: Sequence[tuple[str, bytes]] = ()
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether it keeps its partitions while it joins again."""
+        """True if it keeps its partitions while it joins again."""
         return self.script.protocols[0] == COOPERATIVE
 
-    # What a test has it do
+    # Actions of a test
 
     def join(self) -> None:
         """Join, and stay until `leave`."""
-        self._plays = True
+        self._is_active = True
         self._scheduler.later(0.0, self._join)
 
     def take_over(self, place: Place) -> None:
-        """Go on in the place of a member, and stay until `leave`."""
-        self._plays = True
+        """Take the place of a member, and stay until `leave`."""
+        self._is_active = True
         self.member_id, self.generation = place.member_id, place.generation
         self.owned = {topic: sorted(numbers) for topic, numbers in place.owned.items()}
         self.leads, self._protocol, self._offers = place.leads, place.protocol, place.offers
@@ -188,22 +189,22 @@ class Puppet:
         self._scheduler.at(time, lambda now: self._beat_on(now, beat))
 
     def leave(self) -> None:
-        """Leave in good order, static or not."""
-        self._plays = False
+        """Send LeaveGroup, also as a static member."""
+        self._is_active = False
         self._beat += 1
         if self.member_id:
             identity = MemberIdentity(self.member_id, self.script.instance_id, "the puppet leaves")
-            self._ask_soon(LeaveGroupRequest(self.script.group, "", [identity]), self._left)
+            self._ask_soon(LeaveGroupRequest(self.script.group, "", [identity]), self._on_leave)
 
     def crash(self) -> None:
-        """Do nothing more, and close the connection without a word."""
-        self._plays = False
+        """Close the connection and stop, without LeaveGroup."""
+        self._is_active = False
         self._beat += 1
         self._scheduler.later(0.0, self._hang_up)
 
     def silence(self) -> None:
-        """Do nothing more, but keep the connection."""
-        self._plays = False
+        """Send nothing more, but keep the connection."""
+        self._is_active = False
         self._beat += 1
 
     def commit(self, offsets: Mapping[tuple[str, int], int], *, generation: int | None = None) -> None:
@@ -220,21 +221,21 @@ class Puppet:
             group_instance_id=self.script.instance_id,
             topics=[OffsetCommitRequestTopic(name=topic, partitions=each) for topic, each in topics.items()],
         )
-        self._ask_soon(request, self._committed)
+        self._ask_soon(request, self._on_commit)
 
     # Requests
 
-    def _ask_soon(self, request: Message, answered: Callable[[Any, float], None]) -> None:
-        self._scheduler.later(0.0, lambda now: self._ask(request, answered, now))
+    def _ask_soon(self, request: Message, on_answer: Callable[[Any, float], None]) -> None:
+        self._scheduler.later(0.0, lambda now: self._ask(request, on_answer, now))
 
-    def _ask(self, request: Message, answered: Callable[[Any, float], None], now: float) -> None:
+    def _ask(self, request: Message, on_answer: Callable[[Any, float], None], now: float) -> None:
         key = request.api_key
         assert key is not None
         version = PROFILES[self._release].get(key, request.versions)[-1]
-        # From version 10 on a commit names topics by ids, which a puppet does not have.
+        # From version 10 on a commit needs topic ids, which a puppet does not have.
         version = min(version, 9) if key == _COMMIT else version
-        head = encode_request_header(key, version, 0, self.script.client_id)
-        self._send(frame(head + request.encode(version)), (type(request), version, answered), now)
+        head = encode_request_header(key, version, key, self.script.client_id)
+        self._send(frame(head + request.encode(version)), (type(request), version, on_answer), now)
 
     def _send(self, data: bytes, expected: _Expected, now: float) -> None:
         if self._link is None or not self._link.is_open:
@@ -251,18 +252,23 @@ class Puppet:
         """See `Client.receive`."""
         if link is not self._link:
             return
-        kind, version, answered = self._in_flight.popleft()
-        if data == self._calm and kind is HeartbeatRequest:
+        # The correlation id is the API key, so that equal heartbeats have equal bytes. Answers come in order, but one
+        # may have been swallowed.
+        answered = int.from_bytes(data[4:8], "big")
+        kind, version, on_answer = self._in_flight.popleft()
+        while kind.api_key != answered:
+            kind, version, on_answer = self._in_flight.popleft()
+        if data == self._accepted_answer and kind is HeartbeatRequest:
             self._beat_later(now)
             return
         key = kind.api_key
         assert key is not None
         _, offset = decode_response_header(data[4:], key, version)
-        api = APIS.get(key) or link.session.node.table.experiment.apis[key]
+        api = APIS.get(key) or link.session.node.table.apis[key]
         answer, _ = api.response.decoder(version)(data, 4 + offset)
         if kind is HeartbeatRequest and not getattr(answer, "error_code", 0):
-            self._calm = data
-        answered(answer, now)
+            self._accepted_answer = data
+        on_answer(answer, now)
 
     def disconnected(self, link: Link, now: float) -> None:
         """See `Client.disconnected`."""
@@ -271,7 +277,7 @@ class Puppet:
         self._link = None
         self._in_flight.clear()
         self._is_joining = False
-        if self._plays:
+        if self._is_active:
             self._beat += 1
             self._scheduler.at(now + CONNECT_SECONDS, self._join if self.generation < 0 else self._resume)
 
@@ -283,30 +289,30 @@ class Puppet:
             self._link.end(now)
             self._link = None
 
-    def _went_wrong(self, request: str, error: int, now: float) -> None:
-        """What a member does when it is answered an error."""
+    def _on_error(self, request: str, error: int, now: float) -> None:
+        """Handle an error in an answer."""
         code = ErrorCode(error)
         self.errors.append((request, code))
-        if not self._plays:
+        if not self._is_active:
             return
         if code is ErrorCode.FENCED_INSTANCE_ID:
             self.fenced = True
-            self._plays = False
+            self._is_active = False
             return
-        if code in _BEGIN_ANEW:
+        if code in _REJOIN_AS_NEW:
             self.generation = -1
             self.owned = {}
             if code is ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id = ""
-        elif code in _ELSEWHERE:
+        elif code in _COORDINATOR_MOVED:
             self._hang_up(now)
-        wait = 0.0 if code in _BEGIN_ANEW or code is ErrorCode.REBALANCE_IN_PROGRESS else RETRY_SECONDS
+        wait = 0.0 if code in _REJOIN_AS_NEW or code is ErrorCode.REBALANCE_IN_PROGRESS else RETRY_SECONDS
         self._scheduler.at(now + wait, self._join)
 
     # Joining
 
     def _join(self, now: float) -> None:
-        if not self._plays or self._is_joining:
+        if not self._is_active or self._is_joining:
             return
         self._is_joining = True
         self._beat += 1
@@ -327,7 +333,7 @@ class Puppet:
         )
         if script.manner.joins_twice and self.member_id:
             Puppet(self._scheduler, script)._ask(request, lambda answer, later: None, now)
-        self._ask(request, self._joined, now)
+        self._ask(request, self._on_join, now)
 
     def _subscription(self, protocol: str) -> bytes:
         owned = self.owned if protocol == COOPERATIVE else {}
@@ -340,14 +346,14 @@ class Puppet:
             3,
         )
 
-    def _joined(self, answer: JoinGroupResponse, now: float) -> None:
+    def _on_join(self, answer: JoinGroupResponse, now: float) -> None:
         self._is_joining = False
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             self._join(now)
             return
         if answer.error_code:
-            self._went_wrong("JoinGroup", answer.error_code, now)
+            self._on_error("JoinGroup", answer.error_code, now)
             return
         self._offers = ()
         self.member_id = answer.member_id
@@ -356,31 +362,31 @@ class Puppet:
         self._protocol = answer.protocol_name or ""
         self._heartbeat = None
         self._beat += 1
-        if self.script.manner.never_syncs or not self._plays:
+        if self.script.manner.never_syncs or not self._is_active:
             return
         self._scheduler.at(now + self.script.think, lambda later: self._sync(answer, later))
 
-    def _sync(self, joined: JoinGroupResponse, now: float) -> None:
+    def _sync(self, join_answer: JoinGroupResponse, now: float) -> None:
         assignments: list[SyncGroupRequestAssignment] = []
-        if self.leads and not joined.skip_assignment and not self.script.manner.assigns_nothing:
+        if self.leads and not join_answer.skip_assignment and not self.script.manner.assigns_nothing:
             assignments = [
-                SyncGroupRequestAssignment(member, _assignment(by)) for member, by in self._divide(joined).items()
+                SyncGroupRequestAssignment(member, _assignment(by)) for member, by in self._divide(join_answer).items()
             ]
         request = SyncGroupRequest(
             self.script.group,
-            joined.generation_id,
+            join_answer.generation_id,
             self.member_id,
             self.script.instance_id,
             "consumer",
-            joined.protocol_name,
+            join_answer.protocol_name,
             assignments,
         )
-        self._ask(request, self._synced, now)
+        self._ask(request, self._on_sync, now)
 
-    def _divide(self, joined: JoinGroupResponse) -> Owned:
+    def _divide(self, join_answer: JoinGroupResponse) -> Owned:
         topics: dict[str, list[str]] = {}
         owned: Owned = {}
-        for member in joined.members:
+        for member in join_answer.members:
             subscription = subscription_from_bytes(member.metadata)
             topics[member.member_id] = [] if subscription is None else list(subscription.topics)
             if subscription is not None:
@@ -390,11 +396,11 @@ class Puppet:
             for name in {name for each in topics.values() for name in each}
             if (topic := self._cluster.topics.named(name)) is not None
         }
-        return ASSIGNORS[joined.protocol_name or "range"](topics, counts, owned)
+        return ASSIGNORS[join_answer.protocol_name or "range"](topics, counts, owned)
 
-    def _synced(self, answer: SyncGroupResponse, now: float) -> None:
+    def _on_sync(self, answer: SyncGroupResponse, now: float) -> None:
         if answer.error_code:
-            self._went_wrong("SyncGroup", answer.error_code, now)
+            self._on_error("SyncGroup", answer.error_code, now)
             return
         decoded = assignment_from_bytes(answer.assignment)
         owned = {} if decoded is None else {each.topic: sorted(each.partitions) for each in decoded.assigned_partitions}
@@ -416,16 +422,16 @@ class Puppet:
         self._scheduler.after(now, wait, lambda later: self._beat_on(later, beat))
 
     def _beat_on(self, now: float, beat: int) -> None:
-        if beat != self._beat or not self._plays:
+        if beat != self._beat or not self._is_active:
             return
         if self._heartbeat is None:
             request = HeartbeatRequest(self.script.group, self.generation, self.member_id, self.script.instance_id)
             version = PROFILES[self._release][_HEARTBEAT][1]
-            head = encode_request_header(_HEARTBEAT, version, 0, self.script.client_id)
-            self._heartbeat = frame(head + request.encode(version)), (HeartbeatRequest, version, self._beaten)
+            head = encode_request_header(_HEARTBEAT, version, _HEARTBEAT, self.script.client_id)
+            self._heartbeat = frame(head + request.encode(version)), (HeartbeatRequest, version, self._on_heartbeat)
         self._send(*self._heartbeat, now)
 
-    def _beaten(self, answer: Any, now: float) -> None:
+    def _on_heartbeat(self, answer: Any, now: float) -> None:
         if not answer.error_code:
             self._beat_later(now)
         elif answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
@@ -434,18 +440,18 @@ class Puppet:
                 self._beat_later(now)
             else:
                 self._scheduler.at(now + self.script.think, self._join)
-        elif answer.error_code in _ELSEWHERE:
-            # Its place in the group is what it was; only the coordinator is another.
+        elif answer.error_code in _COORDINATOR_MOVED:
+            # It is still a member; only the coordinator has moved.
             self.errors.append(("Heartbeat", ErrorCode(answer.error_code)))
             self._hang_up(now)
             beat = self._beat
             self._scheduler.at(now + RETRY_SECONDS, lambda later: self._beat_on(later, beat))
         else:
-            self._went_wrong("Heartbeat", answer.error_code, now)
+            self._on_error("Heartbeat", answer.error_code, now)
 
-    # The rest
+    # Other answers
 
-    def _left(self, answer: Any, now: float) -> None:
+    def _on_leave(self, answer: Any, now: float) -> None:
         error = answer.error_code or next((each.error_code for each in answer.members), 0)
         if error:
             self.errors.append(("LeaveGroup", ErrorCode(error)))
@@ -454,7 +460,7 @@ class Puppet:
         self.owned = {}
         self._hang_up(now)
 
-    def _committed(self, answer: Any, now: float) -> None:
+    def _on_commit(self, answer: Any, now: float) -> None:
         for topic in answer.topics:
             for partition in topic.partitions:
                 if partition.error_code:

@@ -1,8 +1,9 @@
-"""Puppets that register with the controller of their group, as consumers were to before Kafka 0.9.
+"""Scripted members that register with the coordinator of their group, as in a proposal before Kafka 0.9, which calls
+the coordinator a controller.
 
-Decides what such a member does of its own accord: create its group, look for the controller, register, send heartbeats,
-stop when it is called and register again. It never says that it leaves, for there is no such message. The coordinator
-must serve it: `--experimental designs`.
+Such a member creates its group, looks for the controller, registers, sends heartbeats, and stops and registers again
+when it must. It never leaves: the protocol has no such message. The coordinator must serve the experiment:
+`--experimental designs`.
 
 Source: the Client Rewrite; docs/designs.md.
 """
@@ -32,13 +33,18 @@ from kafka_shim.lab import arguments
 from kafka_shim.lab.puppets import RETRY_SECONDS, Puppet, Script
 from kafka_shim.lab.scheduler import Scheduler
 
-_ELSEWHERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+_COORDINATOR_MOVED = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegisteredScript:
-    """What a puppet that registers says of itself. Times are seconds. It creates its group, with these topics and this
-    session timeout, unless the group is there; an `ephemeral` one goes with its last member."""
+    """Configuration of a puppet that registers. Times are seconds. It creates its group, with these topics and this
+    session timeout, unless the group exists; an `ephemeral` group is deleted with its last member.
+    """
 
     group: str
     topics: Sequence[str]
@@ -49,15 +55,16 @@ class RegisteredScript:
 
     def __post_init__(self) -> None:
         if not isinstance(self.group, str) or not self.group:
-            raise ValueError(f"A puppet's group is a name, not {self.group!r}.")
+            raise ValueError(f"A puppet's group must be a name, not {self.group!r}.")
         arguments.names("A puppet's topics", self.topics)
         for name in ("session_timeout", "heartbeat_interval"):
             arguments.seconds(f"A puppet's {name}", getattr(self, name), positive=True)
 
 
 class RegisteredPuppet(Puppet):
-    """One member. `positions` are the offsets that it began from, by topic and partition, -1 where none was committed.
-    `controller` is the broker it was told of. `rewound` are the offsets of the last rewind that was answered."""
+    """One member. `positions` are its first offsets, by topic and partition, -1 without a committed offset;
+    `controller` is the broker of its group's controller; `rewound` are the offsets of its last accepted rewind.
+    """
 
     def __init__(self, scheduler: Scheduler, script: RegisteredScript) -> None:
         super().__init__(scheduler, Script(group=script.group, topics=script.topics, client_id=script.client_id))
@@ -68,11 +75,11 @@ class RegisteredPuppet(Puppet):
         self._has_created = False
 
     def leave(self) -> None:
-        """There is no message for it: it is gone when its session is over."""
+        """Crash: there is no request to leave, so it is removed when its session ends."""
         self.crash()
 
     def rewind(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Let the group go on from these offsets, by topic and partition."""
+        """Set the offsets from which the group continues, by topic and partition."""
         new = [PartitionToOwn(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         self._ask_soon(RewindConsumerRequest(self.registered.group, new), self._rewind_answered)
 
@@ -82,14 +89,14 @@ class RegisteredPuppet(Puppet):
         else:
             self.rewound = {(each.topic, each.partition): each.offset for each in answer.offsets}
 
-    # Registering
+    # Registration
 
     def _join(self, now: float) -> None:
-        if not self._plays or self._is_joining:
+        if not self._is_active or self._is_joining:
             return
         self._is_joining = True
         self._beat += 1
-        # It stops fetching until it is answered.
+        # It stops fetching until the answer comes.
         self.owned = {}
         script = self.registered
         self.member_id = self.member_id or f"{script.client_id}-{self._scheduler.new_id()}"
@@ -103,7 +110,7 @@ class RegisteredPuppet(Puppet):
 
     def _create_answered(self, answer: ControllerCreateGroupResponse, now: float) -> None:
         if answer.error_code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_RESOURCE):
-            self._again("ControllerCreateGroup", answer.error_code, now)
+            self._retry("ControllerCreateGroup", answer.error_code, now)
             return
         self._has_created = True
         self._look(now)
@@ -113,7 +120,7 @@ class RegisteredPuppet(Puppet):
 
     def _list_answered(self, answer: ControllerListGroupsResponse, now: float) -> None:
         if answer.error_code:
-            self._again("ControllerListGroups", answer.error_code, now)
+            self._retry("ControllerListGroups", answer.error_code, now)
             return
         self.controller = answer.groups[0].broker_id
         request = RegisterConsumerRequest(self.registered.group, self.member_id)
@@ -121,7 +128,7 @@ class RegisteredPuppet(Puppet):
 
     def _register_answered(self, answer: RegisterConsumerResponse, now: float) -> None:
         if answer.error_code:
-            self._again("RegisterConsumer", answer.error_code, now)
+            self._retry("RegisterConsumer", answer.error_code, now)
             return
         self._is_joining = False
         self.generation = answer.generation_id
@@ -131,8 +138,8 @@ class RegisteredPuppet(Puppet):
             self.owned.setdefault(topic, []).append(partition)
         self._beat_later(now)
 
-    def _again(self, api: str, error: int, now: float) -> None:
-        """Begin anew after an error."""
+    def _retry(self, api: str, error: int, now: float) -> None:
+        """Register again after an error."""
         code = ErrorCode(error)
         self.errors.append((api, code))
         self._is_joining = False
@@ -142,9 +149,9 @@ class RegisteredPuppet(Puppet):
             self._has_created, self.generation = False, -1
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             self.generation = -1
-        elif code in _ELSEWHERE:
+        elif code in _COORDINATOR_MOVED:
             self._hang_up(now)
-        if self._plays:
+        if self._is_active:
             self._scheduler.at(now + RETRY_SECONDS, self._join)
 
     # Heartbeats
@@ -154,7 +161,7 @@ class RegisteredPuppet(Puppet):
         self._scheduler.after(now, self.registered.heartbeat_interval, lambda later: self._beat_on(later, beat))
 
     def _beat_on(self, now: float, beat: int) -> None:
-        if beat != self._beat or not self._plays:
+        if beat != self._beat or not self._is_active:
             return
         script = self.registered
         request = ControllerHeartbeatRequest(
@@ -168,4 +175,4 @@ class RegisteredPuppet(Puppet):
         elif answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             self._join(now)
         else:
-            self._again("ControllerHeartbeat", answer.error_code, now)
+            self._retry("ControllerHeartbeat", answer.error_code, now)

@@ -1,7 +1,7 @@
-"""A replay as a page: one HTML file with a whole run in it, the bytes of its requests too.
+"""Page of a replay: one HTML file with a whole run, including the bytes of its requests.
 
-Decides which requests keep their bytes: the newest of those that members sent, but accepted heartbeats that say nothing
-new, of which there are many and all alike. The replay makes events and answers again: the journal has requests alone.
+It keeps the bytes of the newest requests of members, except accepted heartbeats without changes, which are many and all
+alike. The replay produces events and answers again: the journal has only requests.
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ from typing import Any, Final
 
 import orjson
 
-from kafka_shim.groups.trace import SCHEMA_VERSION
 from kafka_shim.lab.replay import Replay
 from kafka_shim.lab.replaying import play
+from kafka_shim.persistence.files import write_private
 from kafka_shim.server.frames import FrameHistory, FramePair
+from kafka_shim.trace.events import SCHEMA_VERSION
 from kafka_shim.why.export import page_of
 
 MOST_FRAMES: Final = 3000
-"""Requests whose bytes are in the page; each takes some kilobytes of it before it is packed."""
+"""Requests with their bytes in the page; each takes some kilobytes before compression."""
 _KEPT_BYTES: Final = 256 * 1024 * 1024
 _SAYING: Final = ("topic_partitions", "active_tasks", "subscribed_topic_names", "assignment")
-"""Fields of heartbeats, or of their answers, that are null where nothing is new."""
+"""Fields of heartbeats, or of their answers, that are null without changes."""
 
 
 class ReplayedPage:
-    """What a replay does from now on. `write` it when it is over."""
+    """Collects the events of a replay from now on. Call `write` at its end."""
 
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
@@ -41,15 +42,15 @@ class ReplayedPage:
             self._lines.append({**event, "seq": len(self._lines), "mono": now, "wall": wall})
 
     def write(self, path: Path, name: str) -> int:
-        """Write the page; the number of requests whose bytes it has."""
+        """Write the page; return the number of requests with their bytes."""
         spoken = {
             (line["conn"], line["correlation_id"], line["arrived"])
             for line in self._lines
             if line["event"] == "exchange" and line["member"] and not _is_quiet(line)
         }
         pairs = [pair for pair in self._frames if _number(pair) in spoken][-MOST_FRAMES:]
-        frames = b"".join(orjson.dumps(pair.shown()) + b"\n" for pair in pairs)
-        path.write_bytes(page_of(self._lines, name, play, frames))
+        frames = b"".join(orjson.dumps(pair.as_dict()) + b"\n" for pair in pairs)
+        write_private(path, page_of(self._lines, name, play, frames))
         return len(pairs)
 
 
@@ -58,7 +59,7 @@ def _number(pair: FramePair) -> tuple[int, int, float | None]:
 
 
 def _is_quiet(exchange: Mapping[str, Any]) -> bool:
-    """As `isQuiet` of the page."""
+    """Decide as `isQuiet` of the page does."""
     if exchange["error"] or not exchange["api"].endswith("Heartbeat"):
         return False
     if exchange["api"] == "Heartbeat":

@@ -1,10 +1,10 @@
-"""Plays the past of a group again on the simulator, as it was or with something changed.
+"""Simulation of a group's past, as it was or with a change.
 
-Decides which puppet plays whom of the past: one for each place, life after life. Of the real members only what the past
-says is played, so two plays are compared, never a play with the past itself. What a play amounts to is counted by the
-same code that judges a trace. Times are seconds. `kafka-shim why` plays one group, the pipeline the worst of many.
+One puppet plays all stays of one place, one after the other. The past has only an approximation of the real members, so
+two simulations are compared, never a simulation with the real past. The fold of a trace counts the results. Times are
+seconds. `kafka-shim why` simulates one group, the pipeline the worst of many.
 
-A static member does not say that it leaves for good: it is missed after the session timeout unless it is back by then.
+A static member never leaves for good: it is removed after the session timeout unless it has returned by then.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, Final, NamedTuple
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.lab.simulator import Simulation
-from kafka_shim.why.advice import Played
-from kafka_shim.why.history import History
+from kafka_shim.trace.history import History
 from kafka_shim.why.past import Past, Stay
+from kafka_shim.why.remedies import Played
 
 GROUP: Final = "replayed"
 QUIET_TIMEOUTS: Final = 3
-"""Quiet times are shortened to so many session timeouts: nothing happens in them."""
+"""Quiet times are cut to so many session timeouts: nothing happens in them."""
 SETTLE_S: Final = 30.0
 _TICK_S: Final = 0.001
 
@@ -34,7 +34,7 @@ class _Change(NamedTuple):
 
 
 def play(past: Past) -> Played:
-    """What happens when this past is played: rebalances, partitions moved, partition-seconds without an owner."""
+    """Simulate this past; return its rebalances, moved partitions, and partition-seconds without an owner."""
     config = {
         "group.initial.rebalance.delay.ms": _ms(past.initial_delay),
         "group.min.session.timeout.ms": "1",
@@ -93,10 +93,10 @@ def _changes(past: Past) -> list[_Change]:
         changes.append(_Change(stay.joined, number, "join", stay))
         if stay.left is None:
             continue
-        # A static consumer of KIP-848 says that it will be back, one of the classic protocol says nothing.
+        # A static consumer of KIP-848 announces its return, one of the classic protocol sends nothing.
         static = "leave" if past.consumers else "crash"
         if stay.how == "fenced":
-            # Its place was taken over: the process was gone by then.
+            # Another process took its place over: this one had stopped before.
             changes.append(_Change(max(stay.left - _TICK_S, stay.joined + _TICK_S), number, static, stay))
         elif stay.how == "expired":
             silent = max(stay.left - past.session_timeout, stay.joined + _TICK_S)

@@ -1,10 +1,9 @@
-"""Rewinding a group that is alive: new committed offsets, and members that begin anew from them.
+"""Rewind of a live group: new committed offsets, and members that restart from them.
 
-Decides how members are brought to let go of what they have before anybody gets it again. Clients know no rewind. But a
-member that is answered UNKNOWN_MEMBER_ID (25) drops its partitions, commits nothing any more, and joins as a new
-member; and a new member asks for committed offsets. So all members are removed, the offsets are written while the group
-is Empty, and JoinGroup is held back until every member that was removed has come with one, has left, or can be taken
-for dead: then nobody still works on a partition that somebody else begins with.
+Clients have no request for it. But a member that is answered UNKNOWN_MEMBER_ID (25) drops its partitions, commits
+nothing more, and joins as a new member, which fetches committed offsets. So all members are removed, the offsets are
+written while the group is Empty, and JoinGroups are held until every removed member has sent one, has left, or can be
+considered dead: then no member still works on a partition that another one starts.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.group import Expelled, Group
 from kafka_shim.lab.interception import Facts, Interception
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
+from kafka_shim.server.connection import State
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.refusals import Refused
 
@@ -35,34 +35,35 @@ class CannotRewind(Refused):
 
 
 class _Removed:
-    """A member that was removed and has not come back. `session` is the connection of its last answer."""
+    """A removed member that has not returned. `session` is the connection of its last answer."""
 
     __slots__ = ("instance_id", "rebalance_timeout", "session")
 
     def __init__(self, member: Expelled) -> None:
         self.instance_id = member.group_instance_id
         self.rebalance_timeout = member.rebalance_timeout
-        # What it has parked is answered now, and tells it.
+        # Its parked request is answered now, with the error.
         self.session = member.exchange.session if isinstance(member.exchange, Exchange) else None
 
 
 class Rewind:
-    """One rewind, from its beginning; an `Intercept` until every member is back. `is_over` then."""
+    """One rewind, from its start; an `Intercept` until every member has returned, when `is_over` is set."""
 
     def __init__(self, interception: Interception, group_id: str, offsets: Offsets) -> None:
         self.group_id = group_id
         self.removed = 0
-        """How many members had to begin anew."""
+        """Number of members that had to rejoin."""
         self.is_over = False
         self._interception = interception
         self._away: dict[str, _Removed] = {}
-        self._held: list[Exchange] = []
+        self._held_joins: list[Exchange] = []
         cluster = interception.cluster
         now = cluster.clock()
         shard, group = self._find(offsets)
         waits = self._expel(group, now)
         _write(shard, group_id, offsets, now)
         if self._away:
+            interception.end_journal("a group is rewound")
             interception.add(self)
             for member_id, seconds in waits.items():
                 self._give_up_after(seconds, member_id)
@@ -76,7 +77,7 @@ class Rewind:
         await trio.lowlevel.checkpoint()
 
     async def over(self, timeout: float) -> bool:
-        """Wait until every member has begun anew or is taken for dead; False if that takes longer."""
+        """Wait until every member has returned or is considered dead; return False after `timeout`."""
         return await self._interception.until(lambda: self.is_over, timeout)
 
     def _find(self, offsets: Offsets) -> tuple[Shard, Group]:
@@ -89,21 +90,21 @@ class Rewind:
         if group is None:
             raise CannotRewind(ErrorCode.GROUP_ID_NOT_FOUND, "There is no such group.")
         for (topic, partition), offset in offsets.items():
-            found = cluster.topics.named(topic)
-            if found is None or found.partition(partition) is None:
+            entry = cluster.topics.named(topic)
+            if entry is None or entry.partition(partition) is None:
                 raise CannotRewind(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {topic}-{partition}.")
             if not 0 <= offset < 2**63:
-                raise CannotRewind(ErrorCode.OFFSET_OUT_OF_RANGE, f"An offset is from 0 to {2**63 - 1}, not {offset}.")
+                raise CannotRewind(ErrorCode.OFFSET_OUT_OF_RANGE, f"An offset must be 0 to {2**63 - 1}, not {offset}.")
         return shard, group
 
     def _expel(self, group: Group, now: float) -> dict[str, float]:
-        """Remove all members; by member id, the seconds after which it is dead if nothing is heard of it."""
+        """Remove all members; return, by member id, the seconds of silence after which it is dead."""
         expelled = group.expel(now)
         self._away.update((member.member_id, _Removed(member)) for member in expelled)
         self.removed = len(self._away)
         return {member.member_id: member.silence_ends - now for member in expelled}
 
-    # As an intercept
+    # `Intercept`
 
     def request(self, exchange: Exchange, facts: Facts, now: float) -> bool:
         """See `Intercept`."""
@@ -113,12 +114,12 @@ class Rewind:
         if facts.api in _MEMBERSHIP and away is not None:
             away.session = exchange.session
         if facts.api == "LeaveGroup" and facts.member in self._away:
-            self._came_back(facts.member)
+            self._on_return(facts.member)
         elif facts.api == "JoinGroup":
             self._join(exchange, facts)
             return True
         elif facts.api == "OffsetCommit" and not facts.member:
-            # Some clients commit as if from outside the group once they have lost their place in it.
+            # Some clients commit as if from outside the group after they have lost their membership.
             exchange.substitute(ErrorCode.UNKNOWN_MEMBER_ID, now)
             return True
         return False
@@ -129,45 +130,51 @@ class Rewind:
 
     def _join(self, exchange: Exchange, facts: Facts) -> None:
         exchange.hold()
-        self._held.append(exchange)
+        self._held_joins.append(exchange)
         for member_id, away in self._away.items():
             if away.session is exchange.session or (facts.instance is not None and facts.instance == away.instance_id):
-                self._came_back(member_id)
+                self._on_return(member_id)
                 return
-        # It may have connected anew since that answer.
+        # It may have a new connection since that answer.
         for member_id, away in self._away.items():
-            if away.session is not None and away.session.closed and away.session.client_id == facts.client_id:
-                self._came_back(member_id)
+            if (
+                away.session is not None
+                and away.session.state is State.CLOSED
+                and away.session.client.client_id == facts.client_id
+            ):
+                self._on_return(member_id)
                 return
 
-    def _came_back(self, member_id: str) -> None:
+    def _on_return(self, member_id: str) -> None:
         del self._away[member_id]
         if not self._away:
-            # What is held is let go when this request has been dealt with.
+            # The held requests are released after this request is done.
             self._interception.later(0.0, self._end)
 
     def _give_up_after(self, seconds: float, member_id: str) -> None:
-        """A member that is silent for its session timeout is dead; one that got the error has its rebalance timeout."""
+        """Consider a member dead after a silence of its session timeout; one that got the error, after its rebalance
+        timeout.
+        """
 
         def look(now: float) -> None:
             away = self._away.get(member_id)
             if away is not None:
                 if away.session is None:
-                    self._came_back(member_id)
+                    self._on_return(member_id)
                 else:
-                    self._interception.later(away.rebalance_timeout, lambda later: self._gone(member_id))
+                    self._interception.later(away.rebalance_timeout, lambda later: self._on_timeout(member_id))
 
         self._interception.later(max(seconds, 0.0), look)
 
-    def _gone(self, member_id: str) -> None:
+    def _on_timeout(self, member_id: str) -> None:
         if member_id in self._away:
-            self._came_back(member_id)
+            self._on_return(member_id)
 
     def _end(self, now: float) -> None:
         self.is_over = True
         self._interception.remove(self)
-        held, self._held = self._held, []
-        for exchange in held:
+        exchanges, self._held_joins = self._held_joins, []
+        for exchange in exchanges:
             exchange.run(now)
         self._interception.settle()
 

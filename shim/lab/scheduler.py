@@ -1,8 +1,8 @@
-"""The scheduler of puppets: when each acts, and the connections between puppets and brokers.
+"""`Scheduler`: the times of puppets' actions, and the connections between puppets and brokers.
 
-Decides the order of actions: by time, then first come, first served. Time is the coordinator's, an argument. A
-`Network` between puppets and brokers delays messages and may lose one, which ends its connection, as with TCP. Messages
-of one connection and direction arrive in order; between connections there is no order.
+Actions run in the order of their times, equal times in the order of their calls. Time is the coordinator's, an
+argument. A `Network` between puppets and brokers delays messages and may lose one, which ends its connection, as with
+TCP. Messages of one connection and direction arrive in order; between connections there is no order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Due = tuple[float, int, Act, "deque[_Due] | None"]
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """How long a message takes, from `least` to `most` seconds, and the probability that it is lost."""
+    """Delay of a message, from `least` to `most` seconds, and the probability of its loss."""
 
     least: float = 0.0
     most: float = 0.0
@@ -34,12 +34,13 @@ class Network:
 
     def __post_init__(self) -> None:
         if not 0 <= self.least <= self.most < inf or not 0 <= self.loss <= 1:
-            raise ValueError(f"A message takes from least to most seconds, and a loss is a probability: not {self}.")
+            raise ValueError(f"Give 0 <= least <= most, in seconds, and a loss from 0 to 1: not {self}.")
 
 
 class Scheduler:
-    """Actions in order. `woken` is called when one is added that comes before all others. Without a `seed` each has
-    chances of its own."""
+    """Actions in order. `woken` is called after an action was added in front of all others. Without a `seed` each
+    instance draws other random numbers.
+    """
 
     def __init__(self, cluster: Cluster, network: Network | None = None, seed: int | None = None) -> None:
         self.cluster = cluster
@@ -47,14 +48,14 @@ class Scheduler:
         self.random = random.Random(seed)
         self._ids = random.Random(None if seed is None else f"ids of members, {seed}")
         self.woken: Callable[[], None] = lambda: None
-        # By time, then first come. Waits of one length end in the order in which they begin. So only the first of each
-        # length is in the heap, and the others queue behind it: the heap stays small and fast.
+        # By time, then order of calls. Waits of one length end in the order in which they begin. So only the first of
+        # each length is in the heap, and the others queue behind it: the heap stays small and fast.
         self._acts: list[_Due] = []
         self._lines: dict[float, deque[_Due]] = {}
         self._order = 0
 
     def new_id(self) -> str:
-        """A member id that a puppet makes for itself. It is none of the coordinator's, which are in its journal."""
+        """Make a member id for a puppet. It does not use the coordinator's ids, which are in its journal."""
         return str(uuid.UUID(int=self._ids.getrandbits(128), version=4))
 
     def at(self, time: float, act: Act) -> None:
@@ -65,7 +66,7 @@ class Scheduler:
             self.woken()
 
     def after(self, now: float, wait: float, act: Act) -> None:
-        """Call `act(now)` a wait from now; for waits of which many are equally long."""
+        """Call `act(now)` after `wait` seconds from `now`; for many waits of equal length."""
         line = self._lines.get(wait)
         if line is None:
             line = self._lines[wait] = deque()
@@ -82,15 +83,15 @@ class Scheduler:
                 self.woken()
 
     def later(self, seconds: float, act: Act) -> None:
-        """Call `act(now)` so many seconds from now."""
+        """Call `act(now)` after `seconds`."""
         self.at(self.cluster.clock() + seconds, act)
 
     def next_deadline(self) -> float:
-        """When `run` is due next, infinity if never."""
+        """Return the time of the next action, infinity without one."""
         return self._acts[0][0] if self._acts else inf
 
     def run(self, now: float) -> None:
-        """Do what is due at `now`."""
+        """Run the actions that are due at `now`."""
         acts = self._acts
         while acts and acts[0][0] <= now:
             _, _, act, line = acts[0]
@@ -106,13 +107,13 @@ class Scheduler:
 
 
 class Client(Protocol):
-    """Whoever is at the other end of a `Link`."""
+    """The client at the other end of a `Link`."""
 
     def receive(self, link: Link, data: bytes, now: float) -> None:
-        """An answer, whole."""
+        """Handle one whole answer."""
 
     def disconnected(self, link: Link, now: float) -> None:
-        """The connection has ended, not by the client."""
+        """Handle the end of the connection by the server or the network."""
 
 
 class Link:
@@ -132,7 +133,7 @@ class Link:
         network = scheduler.network
         self._is_plain = not (network.most or network.loss)
 
-    # The client's end
+    # Client side
 
     def ask(self, data: bytes, now: float) -> None:
         """Send a request."""
@@ -154,10 +155,10 @@ class Link:
         if self.is_open:
             self.session.receive(data, now)
 
-    # The node's end
+    # Server side
 
     def send(self, data: bytes) -> bool:
-        """See `Transport.send`. An answer is on its way, never in the client's hands at once."""
+        """See `Transport.send`. The client receives an answer only later, never during the call."""
         now = self._scheduler.cluster.clock()
         arrival = self._back = now if self._is_plain else self._arrival(now, self._back)
         if arrival != inf:
@@ -175,7 +176,7 @@ class Link:
         self._end(self._scheduler.cluster.clock())
 
     def _answered(self, data: bytes, now: float) -> None:
-        """Hand the client whole answers; a slow fault sends them in pieces."""
+        """Pass whole answers to the client; a slow fault sends them in pieces."""
         data = self._unread + data
         while self.is_open and len(data) >= 4 and len(data) >= (end := 4 + int.from_bytes(data[:4])):
             answer, data = data[:end], data[end:]
@@ -189,7 +190,9 @@ class Link:
             self._scheduler.at(now, lambda later: self._client.disconnected(self, later))
 
     def _arrival(self, now: float, before: float) -> float:
-        """When what is sent now arrives, not before what was sent before; never if it is lost."""
+        """Return the arrival time of a message sent now, not before that of the message before; infinity if it is
+        lost.
+        """
         network = self._scheduler.network
         chance = self._chance
         if network.loss and chance() < network.loss:

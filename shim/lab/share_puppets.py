@@ -1,8 +1,8 @@
-"""Puppets of share groups (KIP-932): scripted members that the coordinator assigns partitions to, several to the same.
+"""Puppets of share groups (KIP-932): scripted members that share partitions with others.
 
-Decides what such a member does of its own accord: join with an id of its own, send heartbeats as often as it is told
-to, take what it is assigned at once, join anew when it is fenced. It fetches nothing. Its script is a `ConsumerScript`,
-of which pattern, instance id, assignor and rebalance timeout count for nothing.
+Such a member joins with its own id, heartbeats at the coordinator's interval, takes its assignment at once, and joins
+again when it is fenced. It fetches nothing. Its script is a `ConsumerScript`; pattern, instance id, assignor and
+rebalance timeout are ignored.
 
 Source: KIP-932; semantics 4.11.
 """
@@ -17,7 +17,7 @@ __all__ = ["ConsumerScript", "SharePuppet"]
 
 
 class SharePuppet(ConsumerPuppet):
-    """One member. `owned` is what it may fetch from, `generation` its member epoch, -1 while it has none."""
+    """One member. `owned` are the partitions it may fetch, `generation` is its member epoch, -1 without one."""
 
     api = "ShareGroupHeartbeat"
     key = ApiKey.SHARE_GROUP_HEARTBEAT
@@ -31,8 +31,8 @@ class SharePuppet(ConsumerPuppet):
     def _request(self, epoch: int) -> ShareGroupHeartbeatRequest:
         return ShareGroupHeartbeatRequest(self.consumer.group, self.member_id, epoch)
 
-    def _say_owned(self, request: ShareGroupHeartbeatRequest) -> None:
-        """It gives nothing up, so it has nothing to say."""
+    def _set_owned(self, request: ShareGroupHeartbeatRequest) -> None:
+        """Do nothing: it never revokes, so it has nothing to report."""
 
     def _reconcile(self, now: float) -> None:
         self.owned = dict(self.assigned)

@@ -1,7 +1,7 @@
-"""A coordinator and its members with neither sockets nor time: seconds of it are an hour of theirs.
+"""`Simulation`: a coordinator and its members without sockets and in simulated time: an hour takes seconds.
 
-Decides nothing about groups: the cluster is that of a server, its sessions read and write the real bytes, the members
-are puppets. Time jumps from one thing that happens to the next, so the same seed tells the same story.
+The cluster is that of a server, its sessions read and write real bytes, the members are puppets. Time jumps from one
+action to the next, so the same seed gives the same events.
 
     simulation = Simulation(topics={"orders": 64}, network=Network(least=0.001, most=0.05), seed=7)
     members = [simulation.puppet("billing", ["orders"]) for _ in range(8)]
@@ -28,8 +28,10 @@ from kafka_shim.lab.snapshots import GroupSnapshot, snapshot
 from kafka_shim.lab.streams_puppets import StreamsPuppet, StreamsScript
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import Store
-from kafka_shim.server.cluster import ClusterConfig, make_cluster
+from kafka_shim.server.cluster import ClusterConfig
+from kafka_shim.server.compose import make_cluster
 from kafka_shim.server.durability import Durability
+from kafka_shim.server.failures import Failures
 from kafka_shim.server.history import EventHistory
 from kafka_shim.server.journal import Ids, Journal
 from kafka_shim.server.journaled import encoded
@@ -41,15 +43,17 @@ if TYPE_CHECKING:
 
 
 START: Final = 1000.0
-"""Seconds of the clock when a simulation begins."""
+"""Clock at the beginning of a simulation, in seconds."""
+WALL_OFFSET: Final = 1_700_000_000.0
+"""Seconds from this clock to Unix time: the same in each run, because groups keep times in Unix milliseconds."""
 
 
 class Simulation:
     """A cluster of `brokers` nodes in simulated time; `now` is in seconds.
 
-    `config` are Kafka's configuration names with text values; `topics` are partitions by name; `load_seconds` is how
-    long a node takes to load partitions that it gets. With `watched` the events are kept, which takes its time. A
-    `journal` gets the inputs. `experimental` are names of experiments (`shim/server/experiments.py`).
+    `config` are text values by Kafka's configuration names; `topics` are partitions by name; `load_seconds` is the time
+    that a node takes to load new partitions. With `watched` the events are kept, which takes time. A `journal` records
+    the inputs. `experimental` are names of experiments (`shim/server/experiments.py`).
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class Simulation:
             settings=arguments.settings_of(config),
             topics=arguments.topics_of(topics),
             clock=lambda: self.now,
+            wall_offset=WALL_OFFSET,
             new_uuid=Ids(seed),
             load_seconds=load_seconds,
             experimental=arguments.experiments_of(experimental),
@@ -84,6 +89,7 @@ class Simulation:
         self.scheduler = Scheduler(self.cluster, network, seed)
         self.interception = Interception(self.cluster, self.scheduler.later)
         self.faults = Faults(self.interception)
+        # Simulated time is all the time there is: the same run has the same events.
         self.history = EventHistory(self.cluster.events)
         if watched:
             self.history.start()
@@ -91,32 +97,35 @@ class Simulation:
             self.cluster.load_at_once()
 
     def puppet(self, group: str, topics: Sequence[str], **script: Any) -> Puppet:
-        """A member that joins now; `script` are the other fields of `Script`."""
+        """Start a member that joins now; `script` are the other fields of `Script`."""
         puppet = Puppet(self.scheduler, Script(group=group, topics=topics, **script))
         puppet.join()
         return puppet
 
     def consumer_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ConsumerPuppet:
-        """A member of the consumer protocol (KIP-848) that joins now; `script` are other fields of `ConsumerScript`."""
+        """Start a member of the consumer protocol (KIP-848) that joins now; `script` are other fields of
+        `ConsumerScript`.
+        """
         puppet = ConsumerPuppet(self.scheduler, ConsumerScript(group=group, topics=topics, **script))
         puppet.join()
         return puppet
 
     def share_puppet(self, group: str, topics: Sequence[str], **script: Any) -> SharePuppet:
-        """A member of a share group (KIP-932) that joins now; `script` are other fields of `ConsumerScript`."""
+        """Start a member of a share group (KIP-932) that joins now; `script` are other fields of `ConsumerScript`."""
         puppet = SharePuppet(self.scheduler, ConsumerScript(group=group, topics=topics, **script))
         puppet.join()
         return puppet
 
     def streams_puppet(self, group: str, topics: Sequence[str], **script: Any) -> StreamsPuppet:
-        """A thread of a streams group (KIP-1071) that joins now; `script` are other fields of `StreamsScript`."""
+        """Start a thread of a streams group (KIP-1071) that joins now; `script` are other fields of `StreamsScript`."""
         puppet = StreamsPuppet(self.scheduler, StreamsScript(group=group, topics=topics, **script))
         puppet.join()
         return puppet
 
     def client_assignor_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ClientAssignorPuppet:
-        """A member that computes assignments itself; `script` are the other fields of `ClientAssignorScript`. The
-        simulation must be `experimental=["client-assignors"]`."""
+        """Start a member that computes assignments itself; `script` are the other fields of `ClientAssignorScript`. The
+        simulation must be `experimental=["client-assignors"]`.
+        """
         from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet, ClientAssignorScript
 
         puppet = ClientAssignorPuppet(self.scheduler, ClientAssignorScript(group=group, topics=topics, **script))
@@ -124,8 +133,9 @@ class Simulation:
         return puppet
 
     def registered_puppet(self, group: str, topics: Sequence[str], **script: Any) -> RegisteredPuppet:
-        """A member that registers with the controller of its group; `script` are the other fields of
-        `RegisteredScript`. The simulation must be `experimental=["designs"]`."""
+        """Start a member that registers with the controller of its group; `script` are the other fields of
+        `RegisteredScript`. The simulation must be `experimental=["designs"]`.
+        """
         from kafka_shim.lab.registered_puppets import RegisteredPuppet, RegisteredScript
 
         puppet = RegisteredPuppet(self.scheduler, RegisteredScript(group=group, topics=topics, **script))
@@ -133,17 +143,17 @@ class Simulation:
         return puppet
 
     def group(self, name: str) -> GroupSnapshot:
-        """A group as it stands."""
+        """Return the present state of a group."""
         return snapshot(self.cluster, name)
 
     def run(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Let `seconds` pass."""
         arguments.seconds("The time to pass", seconds)
         end = self.now + seconds
         cluster, scheduler = self.cluster, self.scheduler
         outbox = cluster.outbox
         services = [node.groups for node in cluster.nodes.values()]
-        # Of all that a cluster waits for, only groups' timers are left: nobody fetches, and the store never blocks.
+        # A simulated cluster waits only for groups' timers: no client fetches, and the store never blocks.
         deadlines = [service.timers.next_deadline for service in services]
         first_timer = deadlines[0] if len(deadlines) == 1 else lambda: min([deadline() for deadline in deadlines])
         first_act, act = scheduler.next_deadline, scheduler.run
@@ -176,8 +186,9 @@ class _Loader(Loader):
         clock: Callable[[], float],
         settle: Callable[[float], None],
         seconds: float,
+        failures: Failures,
     ) -> None:
-        super().__init__(durability, clock, settle, seconds)
+        super().__init__(durability, clock, settle, seconds, failures)
         self._simulation = simulation
         self._takeovers: dict[int, object] = {}
 

@@ -1,7 +1,4 @@
-"""A group as its coordinator has it at one moment: who is in it, who owns what, what is committed.
-
-Decides when a group counts as stable. It reads the state of the rules and changes nothing.
-"""
+"""Snapshots of a group: its members, their partitions, and committed offsets, as the coordinator sees them."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_shim.groups.share.group import ShareGroup
 from kafka_shim.server.cluster import Cluster
 
 Owned = dict[str, list[int]]
@@ -17,7 +15,11 @@ Owned = dict[str, list[int]]
 
 @dataclass(frozen=True)
 class MemberSnapshot:
-    """A member as the coordinator has it. `has_synced`: it has got its assignment of this generation."""
+    """A member as the coordinator sees it. `has_synced`: it has got its assignment of this generation.
+
+    A share group first assigns nothing, and the partitions as soon as they have their states: until then no member has
+    it.
+    """
 
     member_id: str
     client_id: str
@@ -26,13 +28,13 @@ class MemberSnapshot:
     has_synced: bool
 
     def is_called(self, name: str) -> bool:
-        """Whether `name` is its member id, client id or group instance id."""
+        """True if `name` is its member id, client id or group instance id."""
         return name in (self.member_id, self.client_id, self.instance_id)
 
 
 @dataclass(frozen=True)
 class GroupSnapshot:
-    """A group as the coordinator has it at one moment. One that is not there is Dead, in generation -1."""
+    """A group at one moment, as the coordinator sees it. A missing group is Dead, in generation -1."""
 
     group: str
     state: str
@@ -43,15 +45,15 @@ class GroupSnapshot:
 
     @property
     def is_stable(self) -> bool:
-        """Whether it is Stable and every member has got its assignment."""
+        """True if the group is Stable and every member has got its assignment."""
         return self.state == "Stable" and all(member.has_synced for member in self.members)
 
     def owner(self, topic: str, partition: int) -> MemberSnapshot | None:
-        """Who owns a partition."""
+        """Return the owner of a partition."""
         return next((member for member in self.members if partition in member.owned.get(topic, ())), None)
 
     def called(self, name: str) -> list[MemberSnapshot]:
-        """Members with this member id, client id or group instance id."""
+        """Return the members with this member id, client id or group instance id."""
         return [member for member in self.members if member.is_called(name)]
 
     def __str__(self) -> str:
@@ -64,41 +66,49 @@ class GroupSnapshot:
 
 
 def snapshot(cluster: Cluster, group_id: str) -> GroupSnapshot:
-    """The group as its coordinator has it now."""
+    """Return the present state of a group on its coordinator."""
     group = cluster.ownership.owner_of(group_id).groups.groups.get(group_id)
     if group is None:
         return GroupSnapshot(group_id, "Dead", -1, None, None, ())
-    shown = group.describe()
-    is_settled = shown.state == "Stable"
+    now = group.describe()
+    is_settled = now.state == "Stable"
+    lacks_partitions = isinstance(group, ShareGroup) and group.is_assignment_pending
     members = tuple(
         MemberSnapshot(
             member.member_id,
             member.client_id,
             member.group_instance_id,
             dict(sorted(member.assignment.items())) if is_settled and member.assignment is not None else {},
-            member.has_assignment,
+            member.has_assignment and not lacks_partitions,
         )
-        for member in shown.members
+        for member in now.members
     )
-    return GroupSnapshot(group_id, shown.state, shown.generation, shown.protocol, shown.leader, members)
+    return GroupSnapshot(group_id, now.state, now.generation, now.protocol, now.leader, members)
 
 
 def partitions(owned: Mapping[str, Iterable[int]] | Iterable[Any]) -> Owned:
-    """Partitions by topic, of a mapping or of pairs of topic and partition as clients have them."""
-    found: dict[str, set[int]] = {}
+    """Return partitions by topic, from a mapping or from pairs of topic and partition as clients have them."""
+    by_topic: dict[str, set[int]] = {}
     if isinstance(owned, Mapping):
         for topic, numbers in owned.items():
-            found.setdefault(topic, set()).update(numbers)
+            by_topic.setdefault(topic, set()).update(numbers)
     else:
         each: Any
         for each in owned:
             topic, number = each if isinstance(each, tuple) else (each.topic, each.partition)
-            found.setdefault(topic, set()).add(number)
-    return {topic: sorted(found[topic]) for topic in sorted(found) if found[topic]}
+            by_topic.setdefault(topic, set()).add(number)
+    return {topic: sorted(by_topic[topic]) for topic in sorted(by_topic) if by_topic[topic]}
+
+
+def committed_topics(cluster: Cluster, group: str) -> list[str]:
+    """Return the topics of which a group has committed offsets."""
+    groups = cluster.ownership.owner_of(group).groups
+    shard = groups.shards.get(groups.partition_of(group))
+    return [] if shard is None else list(shard.offsets.of(group))
 
 
 def committed(cluster: Cluster, group: str, topic: str, partition: int) -> int | None:
-    """The committed offset of a partition, or None."""
+    """Return the committed offset of a partition, or None."""
     groups = cluster.ownership.owner_of(group).groups
     shard = groups.shards.get(groups.partition_of(group))
     value = None if shard is None else shard.offsets.of(group).get(topic, {}).get(partition)

@@ -1,8 +1,8 @@
 """Puppets of streams groups (KIP-1071): scripted threads of a Kafka Streams application.
 
-Decides what such a member does of its own accord, as Kafka's do: join with its topology, send heartbeats as often as it
-is told to, give up the tasks that it must and say so, take the others, join anew when it is fenced, and leave when a
-member has asked all to shut down. It processes nothing, and commits only when it is made to.
+Like Kafka's, such a member joins with its topology, heartbeats at the coordinator's interval, revokes tasks and reports
+it, takes new tasks, joins again when it is fenced, and leaves when a member has requested a shutdown of all. It
+processes nothing, and commits only on command.
 
 Source: KIP-1071; semantics 4.12.
 """
@@ -34,10 +34,10 @@ Tasks = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True, kw_only=True)
 class StreamsScript(ConsumerScript):
-    """What a puppet of a streams group says of itself. Without a `topology` its topics are read by one subtopology.
+    """Configuration of a puppet of a streams group. Without a `topology`, one subtopology reads its topics.
 
-    Threads of one instance of the application share a `process_id`; without one it is a process of its own. Pattern,
-    instance id and assignor count for nothing.
+    Threads of one instance of the application share a `process_id`; without one the puppet is a separate process.
+    Pattern, instance id and assignor are ignored.
     """
 
     topology: Topology | None = None
@@ -48,7 +48,8 @@ class StreamsScript(ConsumerScript):
 
 class StreamsPuppet(ConsumerPuppet):
     """One thread. `owned` are its active tasks, by subtopology, `standby` and `warmup` its others, `statuses` the codes
-    of what it was last told of the group."""
+    of the group's last status.
+    """
 
     api = "StreamsGroupHeartbeat"
     key = ApiKey.STREAMS_GROUP_HEARTBEAT
@@ -70,11 +71,11 @@ class StreamsPuppet(ConsumerPuppet):
         super().take_over(place)
 
     def leave(self) -> None:
-        """Leave in good order."""
-        self._plays = False
+        """Leave the group."""
+        self._is_active = False
         self._beat += 1
         if self.member_id:
-            self._ask_soon(self._request(-1), self._departed)
+            self._ask_soon(self._request(-1), self._on_leave)
 
     # Heartbeats
 
@@ -94,7 +95,7 @@ class StreamsPuppet(ConsumerPuppet):
     def _request(self, epoch: int) -> StreamsGroupHeartbeatRequest:
         return StreamsGroupHeartbeatRequest(self.streams.group, self.member_id, epoch, self._endpoint_epoch)
 
-    def _say_owned(self, request: Any) -> None:
+    def _set_owned(self, request: Any) -> None:
         request.active_tasks, request.standby_tasks = _ids(self.owned), _ids(self.standby)
         request.warmup_tasks = _ids(self.warmup)
 
@@ -103,7 +104,7 @@ class StreamsPuppet(ConsumerPuppet):
             self._endpoint_epoch = answer.endpoint_information_epoch
             self.statuses = [each.status_code for each in answer.status or ()]
         super()._heartbeat_answered(answer, now)
-        if _SHUTDOWN_APPLICATION in self.statuses and self._plays:
+        if _SHUTDOWN_APPLICATION in self.statuses and self._is_active:
             self.leave()
 
     def _assigned_by(self, answer: StreamsGroupHeartbeatResponse) -> dict[str, list[int]] | None:

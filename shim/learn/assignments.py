@@ -1,8 +1,7 @@
-"""The same group divided by one assignor after the other, and what a change of its members costs with each.
+"""Comparison of assignors: one group divided by each of them, and the cost of a membership change with each.
 
-Decides which assignors are set side by side and what is counted. The client assignors are those of the puppets
-(`lab/client_assignors.py`), the brokers' those of KIP-848 groups; neither knows this module. The first division is made
-by each assignor itself, from nothing.
+The client assignors are those of the puppets (`lab/client_assignors.py`), the brokers' those of KIP-848 groups. Each
+assignor computes its own first division, from an empty group.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Final, Literal
 from kafka_shim.groups.assignors.registry import BUILT_IN
 from kafka_shim.groups.assignors.spec import MemberSpec, group_spec
 from kafka_shim.lab.client_assignors import Owned, cooperative_assignor, range_assignor, round_robin_assignor
-from kafka_shim.why.moves import compare, owners_of
+from kafka_shim.trace.moves import compare, owners_of
 
 Style = Literal["eager", "cooperative", "KIP-848"]
 Division = Mapping[str, Mapping[str, Sequence[int]]]
@@ -24,8 +23,9 @@ Division = Mapping[str, Mapping[str, Sequence[int]]]
 
 @dataclass(frozen=True)
 class Divided:
-    """What an assignor makes of a change. `needed` is the fewest moves that any balanced division has. `stopped` is how
-    many partitions nobody consumes for a while."""
+    """Result of one assignor for a membership change. `needed` is the smallest number of moves of any balanced
+    division, `stopped` the number of partitions that no member consumes for a while.
+    """
 
     assignor: str
     style: Style
@@ -39,7 +39,9 @@ class Divided:
 
 
 def side_by_side(topics: Mapping[str, int], before: Sequence[str], after: Sequence[str]) -> list[Divided]:
-    """A group that subscribes to `topics`, with their numbers of partitions, whose members change."""
+    """Compute the divisions of a group by every assignor. The group subscribes to `topics`, given with their partition
+    counts.
+    """
     return [_divided(name, style, topics, before, after) for name, style in _STYLES.items()]
 
 
@@ -73,7 +75,7 @@ def _assign(name: str, topics: Mapping[str, int], members: Iterable[str], owned:
         return range_assignor(subscribed, topics, owned)
     if name == "roundrobin":
         return round_robin_assignor(subscribed, topics, owned)
-    # The cooperative one leaves out what its owner must give up first: the second round is the division itself.
+    # The cooperative assignor first withholds partitions that their owner must revoke: the second round is the result.
     first = cooperative_assignor(subscribed, topics, owned)
     return cooperative_assignor(subscribed, topics, first)
 
@@ -88,7 +90,8 @@ def _by_broker(name: str, topics: Mapping[str, int], members: Iterable[str], own
         )
         for member in members
     }
-    found = BUILT_IN[name].assign(group_spec(specs, {ids[topic]: count for topic, count in topics.items()}))
+    assignment = BUILT_IN[name].assign(group_spec(specs, {ids[topic]: count for topic, count in topics.items()}))
     return {
-        member: {names[id]: sorted(partitions) for id, partitions in found.get(member, {}).items()} for member in specs
+        member: {names[id]: sorted(partitions) for id, partitions in assignment.get(member, {}).items()}
+        for member in specs
     }

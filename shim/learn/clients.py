@@ -1,7 +1,7 @@
-"""The scene of a lesson with real clients: a coordinator on a port, and a process for each member, in real time.
+"""Scene of a lesson with real clients: a coordinator on a port and one process per member, in real time.
 
-Decides how members are started, ended and killed, and that the coordinator's state is looked at in its own thread. What
-lines of `do` and patterns mean is in `scene.py`; what a member does of its own accord, its library decides.
+Members are started, stopped and killed here; the coordinator's state is read in its own thread. `scene.py` defines the
+lines of `do` and the patterns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
@@ -50,7 +50,7 @@ _DEFAULTS: Final = {
 
 
 class Stage:
-    """A running server, with what a scene asks of a simulation. It is for the server's own thread alone; see `call`."""
+    """A running server with the interface of a simulation. Use it only in the server's own thread; see `call`."""
 
     def __init__(self, topics: Mapping[str, int], settings: Mapping[str, str], brokers: int) -> None:
         self._config = ServerConfig(
@@ -63,7 +63,7 @@ class Stage:
         self._thread.start()
         self._started.wait()
         if self._failure is not None:
-            raise Unteachable(f"The scene cannot be set: {self._failure}.")
+            raise Unteachable(f"The scene cannot be started: {self._failure}.")
 
     def _run(self) -> None:
         try:
@@ -77,7 +77,7 @@ class Stage:
         async with trio.open_nursery() as nursery:
             self.server: Server = await nursery.start(serve, self._config)
             self.cluster = self.server.cluster
-            self.history = EventHistory(self.cluster.events)
+            self.history = EventHistory(self.cluster.events, self.cluster.wall_offset)
             self.history.start()
             self.faults = Faults(Interception(self.cluster, later_in(nursery, self.cluster)))
             self._token = trio.lowlevel.current_trio_token()
@@ -86,11 +86,11 @@ class Stage:
             nursery.cancel_scope.cancel()
 
     def call(self, function: Callable[[], T]) -> T:
-        """Do something in the server's thread, and return what it returns."""
+        """Run a function in the server's thread and return its result."""
         return trio.from_thread.run_sync(function, trio_token=self._token)
 
     def stop(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self.call(self.server.stop)
         self._thread.join()
 
@@ -102,11 +102,13 @@ class Stage:
         return snapshot(self.cluster, name)
 
     def run(self, seconds: float) -> None:
-        """Time passes by itself."""
+        """Do nothing: real time passes by itself."""
 
 
 class ClientScene(Scene):
-    """A scene whose members are consumers of `client`, one of `CLIENTS`. Raises Unteachable if it is not installed."""
+    """A scene with consumers of `client`, one of `CLIENTS`, as members. Raises Unteachable if the library is not
+    installed.
+    """
 
     def __init__(
         self,
@@ -120,23 +122,23 @@ class ClientScene(Scene):
         self._client = _installed(client)
         self._members: dict[str, subprocess.Popen[bytes]] = {}
         self._files = ExitStack()
-        self._complaints: dict[str, IO[bytes]] = {}
-        """What each writes when something goes wrong."""
+        self._stderr: dict[str, IO[bytes]] = {}
+        """The standard error of each member's process."""
         super().__init__(group=group, topics=topics, config=config, brokers=brokers)
 
-    def _set(self, settings: Mapping[str, str], brokers: int) -> Any:
+    def _open(self, settings: Mapping[str, str], brokers: int) -> Any:
         self._stage = Stage(self.topics, settings, brokers)
         return self._stage
 
     def close(self) -> None:
-        """Kill the members that are left, and end the coordinator."""
+        """Kill the remaining members and stop the coordinator."""
         for process in self._members.values():
             process.kill()
             process.wait()
         self._files.close()
         self._stage.stop()
 
-    # What is done
+    # Actions
 
     def _in_scene(self, function: Callable[[], T]) -> T:
         return self._stage.call(function)
@@ -146,14 +148,18 @@ class ClientScene(Scene):
 
     def _until(self, words: str) -> None:
         limit = time.monotonic() + UNTIL_SECONDS
-        while not self._in_scene(partial(self._so, words)):
+        while not self._in_scene(partial(self._matches, words)):
             for name, process in self._members.items():
                 if process.poll() is not None:
-                    raise ValueError(f"{name} has ended: {self._complaint(name)}")
+                    raise ValueError(f"{name} has ended: {self._last_error(name)}")
             if time.monotonic() > limit:
                 state = self._in_scene(lambda: self.simulation.group(self.group))
-                raise ValueError(f"it is not so within {UNTIL_SECONDS:.0f} s: {state}")
+                raise ValueError(f"the group is not as `until` says within {UNTIL_SECONDS:.0f} s: {state}")
             time.sleep(_LOOK_SECONDS)
+
+    @property
+    def _names(self) -> Collection[str]:
+        return self._members
 
     @property
     def _verbs(self) -> dict[str, Callable[[str, str], None]]:
@@ -180,14 +186,14 @@ class ClientScene(Scene):
             raise ValueError(f"real clients have no option {', '.join(sorted(unknown))}")
         _installed(script["client"])
         command = [sys.executable, "-m", "kafka_shim.learn.member", json.dumps(script)]
-        complaints = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-        self._complaints[name] = complaints
-        self._members[name] = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=complaints)
+        stderr = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        self._stderr[name] = stderr
+        self._members[name] = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)
 
-    def _complaint(self, name: str) -> str:
-        self._complaints[name].seek(0)
-        lines = self._complaints[name].read().decode(errors="replace").splitlines()
-        return lines[-1] if lines else "it says nothing"
+    def _last_error(self, name: str) -> str:
+        self._stderr[name].seek(0)
+        lines = self._stderr[name].read().decode(errors="replace").splitlines()
+        return lines[-1] if lines else "it printed no error"
 
     def _end(self, name: str, number: signal.Signals) -> None:
         process = self._members.pop(name)
@@ -197,9 +203,9 @@ class ClientScene(Scene):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise ValueError(f"{name} has not closed within {_CLOSE_SECONDS:.0f} s") from None
+            raise ValueError(f"The consumer {name} has not closed within {_CLOSE_SECONDS:.0f} s") from None
 
-    # What is so, and what is shown
+    # State and output
 
     def fits(self, pattern: Mapping[str, Any]) -> bool:
         return self._in_scene(lambda: super(ClientScene, self).fits(pattern))

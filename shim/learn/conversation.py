@@ -1,7 +1,4 @@
-"""The frames of a conversation, from the bytes of its connections: what each request was, and which answer is whose.
-
-Decides how bytes are cut into frames, and how a frame is shown. It does not know where bytes come from.
-"""
+"""Frames of a conversation: the bytes of connections cut into requests, and each answer matched with its request."""
 
 from __future__ import annotations
 
@@ -25,11 +22,11 @@ class Frame(NamedTuple):
     data: bytes
 
     def lines(self) -> Iterator[str]:
-        """A title, then annotated hex."""
+        """Yield a title, then annotated hex."""
         api = APIS.get(self.key)
-        what = "request" if self.way == "in" else "answer"
+        kind = "request" if self.way == "in" else "answer"
         name = f"API key {self.key}" if api is None else api.name
-        yield f"{name} v{self.version}, {what} on connection {self.connection}, {len(self.data)} bytes"
+        yield f"{name} v{self.version}, {kind} on connection {self.connection}, {len(self.data)} bytes"
         if self.way == "in":
             yield from lines(self.data, request_pieces(self.data)[0])
         else:
@@ -37,15 +34,15 @@ class Frame(NamedTuple):
 
 
 class Conversation:
-    """Cuts the bytes of connections into frames, as they come."""
+    """Cuts the bytes of connections into frames, in order of arrival."""
 
     def __init__(self) -> None:
         self._requests: dict[int, FrameSplitter] = {}
         self._in_flight: dict[tuple[int, bytes], tuple[int, int]] = {}
-        """By connection and correlation id, the key and version of a request that has no answer yet."""
+        """By connection and correlation id, the key and version of a request without an answer."""
 
     def feed(self, way: str, connection: int, data: bytes) -> list[Frame]:
-        """The frames that are whole with these bytes. An answer comes whole."""
+        """Return the frames that these bytes complete. An answer always comes whole."""
         if way == "out":
             key, version = self._in_flight.pop((connection, data[4:8]), (-1, -1))
             return [Frame(connection, way, key, version, data)]
@@ -53,9 +50,9 @@ class Conversation:
             bodies = self._requests.setdefault(connection, FrameSplitter()).feed(data)
         except DecodeError:
             return []
-        found = []
+        frames = []
         for body in bodies:
             key, version = int.from_bytes(body[:2], signed=True), int.from_bytes(body[2:4], signed=True)
             self._in_flight[connection, bytes(body[4:8])] = key, version
-            found.append(Frame(connection, way, key, version, len(body).to_bytes(4) + body))
-        return found
+            frames.append(Frame(connection, way, key, version, len(body).to_bytes(4) + body))
+        return frames

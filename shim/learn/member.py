@@ -1,7 +1,7 @@
-"""The process of one member of a lesson: a consumer of a real client library, that polls, works, and polls again.
+"""Process of one member of a lesson: a consumer of a real client library that polls, works, and polls again.
 
-Decides how what a lesson says of a member is configured in each library. It is run as
-`python -m kafka_shim.learn.member JSON`, ends in good order at SIGTERM, and imports no other part of the package.
+It translates the lesson's options into each library's configuration. Run as `python -m kafka_shim.learn.member JSON`,
+it closes its consumer on SIGTERM. It imports no other part of the package.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 POLL_SECONDS: Final = 0.1
 LONG_POLL_SECONDS: Final = 1.0
-"""Of kafka-python: see where it polls."""
+"""For kafka-python; `_kafka_python` gives the reason."""
 _stopped = threading.Event()
 
 
@@ -43,8 +43,8 @@ def _kafka_python(script: Mapping[str, Any]) -> None:
         **_config(script),
         partition_assignment_strategy=[assignors[name] for name in script["protocols"]],
     )
-    # A leader that does not know its topics assigns nothing, and joins again when it does. Where a poll ends in the
-    # midst of that join, kafka-python 3.0 may send no heartbeat any more, and never joins again. So it knows them
+    # A leader that does not know its topics assigns nothing, and joins again when it does. If a poll ends in the middle
+    # of that join, kafka-python 3.0 may stop its heartbeats and never join again. So the consumer fetches the metadata
     # before it joins, and its polls are long.
     for topic in script["topics"]:
         consumer.partitions_for_topic(topic)
@@ -89,7 +89,7 @@ def _confluent(script: Mapping[str, Any]) -> None:
     if script["instance"]:
         config["group.instance.id"] = script["instance"]
     if script["protocol"] == "consumer":
-        # The coordinator says how long a session is, and which assignor there is.
+        # The coordinator chooses the session timeout and the assignor.
         config["group.protocol"] = "consumer"
     else:
         config["session.timeout.ms"] = _ms(script["session"])
@@ -104,11 +104,11 @@ def _confluent(script: Mapping[str, Any]) -> None:
 
 
 CLIENTS: Final = {"kafka-python": _kafka_python, "aiokafka": _aiokafka, "confluent-kafka": _confluent}
-"""By the name that its package has in the index of packages."""
+"""By the name of the package on the package index."""
 
 
 def _config(script: Mapping[str, Any]) -> dict[str, Any]:
-    """What kafka-python and aiokafka call alike."""
+    """Return the options that kafka-python and aiokafka share."""
     return {
         "bootstrap_servers": script["bootstrap"],
         "group_id": script["group"],
@@ -121,7 +121,7 @@ def _config(script: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _work(script: Mapping[str, Any]) -> None:
-    """Take the time that a batch takes, unless the end comes before."""
+    """Wait for the time that a batch takes, or until SIGTERM."""
     if script["think"]:
         _stopped.wait(script["think"])
 

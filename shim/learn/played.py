@@ -1,7 +1,7 @@
-"""A lesson as it was played, for whoever shows it step by step: prose, questions, what happened, and the bytes.
+"""A played lesson as plain data, for display step by step: prose, questions, events, and the bytes of requests.
 
-Decides what of a scene is kept: every event, and the frames of all requests but accepted heartbeats. Times are seconds
-since the lesson began. It does not know where it is shown.
+It keeps every event, and the frames of all requests except accepted heartbeats. Times are seconds since the lesson
+began.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from markdown_it import MarkdownIt
 
 from kafka_shim.learn.lesson import Lesson, Step, Unteachable
 from kafka_shim.learn.scene import Scene
-from kafka_shim.learn.teaching import check, right_option
+from kafka_shim.learn.teaching import carry_out, check, right_option
 from kafka_shim.server.frames import FramePair
 from kafka_shim.server.history import Entry
 
 MOST_FRAMES: Final = 200
-"""Requests of a lesson whose bytes are kept."""
+"""Number of requests of a lesson with their bytes."""
 _PROSE: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
 _QUIET: Final = frozenset({"Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
 
 
 def played(lesson: Lesson) -> dict[str, Any]:
-    """The lesson as plain data; prose is HTML. Raises Unteachable if something that it claims is not so."""
+    """Play the lesson and return it as plain data; prose is HTML. Raises Unteachable if a claim of the lesson fails."""
     scene = Scene(**lesson.scene)
     steps = [_step(scene, step) for step in lesson.steps]
-    shown = {id(frames) for step in steps for frames in step.pop("_shown")}
-    others = [pair for pair in scene.frames if id(pair) not in shown and pair.api and not _is_quiet(pair)]
-    kept = {id(pair) for pair in others[: max(0, MOST_FRAMES - len(shown))]} | shown
+    printed = {id(frames) for step in steps for frames in step.pop("_pairs")}
+    others = [pair for pair in scene.frames if id(pair) not in printed and pair.api and not _is_quiet(pair)]
+    selected = {id(pair) for pair in others[: max(0, MOST_FRAMES - len(printed))]} | printed
     return {
         "lesson": lesson.name,
         "number": lesson.number,
@@ -37,18 +37,17 @@ def played(lesson: Lesson) -> dict[str, Any]:
         "sources": list(lesson.sources),
         "intro": _PROSE.render(lesson.intro),
         "steps": steps,
-        "frames": [pair.shown() for pair in scene.frames if id(pair) in kept],
+        "frames": [pair.as_dict() for pair in scene.frames if id(pair) in selected],
     }
 
 
 def _step(scene: Scene, step: Step) -> dict[str, Any]:
     scene.step()
     began = scene.simulation.history.seen
-    for line in step.do:
-        scene.do(line)
+    carry_out(scene, step)
     check(scene, step)
     right = right_option(scene, step) if step.ask else None
-    shown = [scene.frames_of(*words[1:]) for words in map(str.split, step.show) if words[0] == "bytes"]
+    pairs = [scene.frames_of(*words[1:]) for words in map(str.split, step.show) if words[0] == "bytes"]
     return {
         "title": step.title,
         "before": _PROSE.render(step.before),
@@ -59,22 +58,22 @@ def _step(scene: Scene, step: Step) -> dict[str, Any]:
             for number, option in enumerate(step.options)
         ],
         "story": scene.story(),
-        "requests": [line for what in step.show for line in _requests(scene, what)],
-        "bytes": [_number(pair) for pair in shown],
+        "requests": [line for request in step.show for line in _requests(scene, request)],
+        "bytes": [_number(pair) for pair in pairs],
         "events": [_event(scene, entry) for entry in scene.simulation.history.since(began)],
-        "_shown": shown,
+        "_pairs": pairs,
     }
 
 
-def _requests(scene: Scene, what: str) -> list[str]:
-    match what.split():
+def _requests(scene: Scene, request: str) -> list[str]:
+    match request.split():
         case ["requests"]:
             return scene.exchanges()
         case ["requests", api]:
             return scene.exchanges(api)
         case ["bytes", _, _]:
             return []
-    raise Unteachable(f"{what!r} cannot be shown: write requests, requests API, or bytes API CLIENT.")
+    raise Unteachable(f"{request!r} cannot be shown: write requests, requests API, or bytes API CLIENT.")
 
 
 def _event(scene: Scene, entry: Entry) -> dict[str, Any]:

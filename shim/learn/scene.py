@@ -1,13 +1,13 @@
-"""The scene of a lesson: a coordinator and puppets on virtual time, what is done there, and what is so then.
+"""Scene of a lesson: a coordinator and puppets on virtual time, their actions, and the checks of the lesson's claims.
 
-Decides what each line of `do` means, and when a pattern fits: an event of the trace, the state of a group, or the last
-answer to a request written by hand. It does not know what a lesson claims.
+A pattern matches an event of the trace, the state of a group, or the last answer to a hand-written request.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
 from functools import partial
 from itertools import count
 from typing import Any, Final, Self, TypeVar
@@ -29,9 +29,9 @@ from kafka_shim.server.frames import FrameHistory, FramePair
 from kafka_shim.why.narration import Narrator
 
 MOMENT: Final = 0.001
-"""Seconds that pass after each line of `do`, so that what it brings about is over."""
+"""Seconds that pass after each line of `do`, so that its effects are complete."""
 UNTIL_SECONDS: Final = 600.0
-"""How long `until` waits, in seconds of the scene."""
+"""Longest wait of `until`, in seconds of the scene."""
 _LOOK_SECONDS: Final = 0.1
 _OF_BROKERS: Final = frozenset({"brokers", "broker", "coordinator", "produce", "topic", "fault", "loading"})
 _SECONDS: Final = frozenset({"session", "rebalance", "heartbeat", "think"})
@@ -48,8 +48,18 @@ T = TypeVar("T")
 Pattern = Mapping[str, Any]
 
 
+QUICK: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.share.assignment.interval.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+}
+"""Settings of each lesson that its front matter does not set: nothing waits without a reason."""
+
+
 class Scene:
-    """A scene as the front matter of a lesson sets it up."""
+    """A scene as the front matter of a lesson configures it."""
 
     def __init__(
         self,
@@ -61,8 +71,8 @@ class Scene:
     ) -> None:
         self.group = group
         self.topics = dict(topics or {"orders": 4})
-        settings = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1"} | dict(config or {})
-        self.simulation = self._set(settings, brokers)
+        settings = QUICK | dict(config or {})
+        self.simulation = self._open(settings, brokers)
         self.puppets: dict[str, Puppet] = {}
         self.hands: dict[str, Hand] = {}
         self.frames = FrameHistory(self.simulation.cluster.nodes.values)
@@ -71,11 +81,11 @@ class Scene:
         self._narrator = Narrator()
         self._clients: dict[str, str] = {}
         """By member id, the client that has or had it."""
-        self._met = 0
+        self._member_events = 0
         self._last_event = 0
         self._since = 0
 
-    def _set(self, settings: Mapping[str, str], brokers: int) -> Simulation:
+    def _open(self, settings: Mapping[str, str], brokers: int) -> Simulation:
         return Simulation(brokers=brokers, topics=self.topics, config=settings, watched=True)
 
     def __enter__(self) -> Self:
@@ -85,20 +95,20 @@ class Scene:
         self.close()
 
     def close(self) -> None:
-        """End what still runs; on virtual time nothing does."""
+        """Stop the processes of the scene; on virtual time there are none."""
 
-    # What is done
+    # Actions
 
     def _in_scene(self, function: Callable[[], T]) -> T:
-        """Do something where the coordinator runs."""
+        """Run a function in the coordinator's thread."""
         return function()
 
     def step(self) -> None:
-        """A step begins: what `events` and `story` show is from now on."""
+        """Begin a step: `events` and `story` start here."""
         self._since = self.simulation.history.seen
 
     def do(self, line: str) -> None:
-        """Do what a line says. Raises Unteachable."""
+        """Execute one line of `do`. Raises Unteachable."""
         subject, _, rest = line.strip().partition(" ")
         verb, _, words = rest.partition(" ")
         try:
@@ -109,23 +119,41 @@ class Scene:
             elif subject in _OF_BROKERS:
                 self._in_scene(partial(self._to_brokers, subject, verb, words, rest))
             else:
-                self._verbs[verb](subject, words)
+                self._verb(subject, verb)(subject, words)
         except (KeyError, ValueError, TypeError, tomllib.TOMLDecodeError) as error:
             raise Unteachable(f"{line!r} cannot be done: {error}.") from error
         self._in_scene(lambda: self.simulation.cluster.settle(self.simulation.now))
         self.simulation.run(MOMENT)
+
+    def _verb(self, subject: str, verb: str) -> Callable[[str, str], None]:
+        """Return the action of a verb. Raises ValueError with the verbs, or the members, that there are."""
+        does = self._verbs.get(verb)
+        if does is None:
+            near = get_close_matches(verb, self._verbs, 1)
+            hint = f", did you mean {near[0]}?" if near else ""
+            raise ValueError(f"no member {verb or 'does nothing'}{hint} (A member {', '.join(self._verbs)})")
+        names = self._names
+        if verb not in ("joins", "sends") and subject not in names:
+            members = f"there are {', '.join(names)}" if names else "there is none yet"
+            raise ValueError(f"there is no member {subject} ({members})")
+        return does
+
+    @property
+    def _names(self) -> Collection[str]:
+        """Names of the members."""
+        return self.puppets
 
     def _wait(self, seconds: float) -> None:
         self.simulation.run(seconds)
 
     def _until(self, words: str) -> None:
         limit = self.simulation.now + UNTIL_SECONDS
-        while not self._so(words):
+        while not self._matches(words):
             if self.simulation.now > limit:
-                raise ValueError(f"it is not so within {UNTIL_SECONDS:.0f} s")
+                raise ValueError(f"the group is not as `until` says within {UNTIL_SECONDS:.0f} s")
             self.simulation.run(_LOOK_SECONDS)
 
-    def _so(self, words: str) -> bool:
+    def _matches(self, words: str) -> bool:
         return Scene.fits(self, tomllib.loads(f"x = {words}")["x"])
 
     def _to_brokers(self, subject: str, verb: str, words: str, rest: str) -> None:
@@ -208,14 +236,14 @@ class Scene:
             case _:
                 raise ValueError(f"a broker dies, stops, starts or takes a group, it does not {does!r}")
 
-    # What is so
+    # Patterns
 
     def events(self) -> list[dict[str, Any]]:
-        """The events since the step began."""
+        """Return the events since the step began."""
         return [entry.event for entry in self.simulation.history.since(self._since)]
 
     def fits(self, pattern: Pattern) -> bool:
-        """Whether a pattern fits: of an event since the step began, of a group as it is, or of a last answer."""
+        """True if a pattern matches: an event since the step began, the present state of a group, or a last answer."""
         if "event" in pattern:
             self._meet()
             times = pattern.get("times")
@@ -223,13 +251,15 @@ class Scene:
             return fitting == times if times is not None else fitting > 0
         if "answer_to" in pattern:
             rest = {key: value for key, value in pattern.items() if key != "answer_to"}
-            return _within(rest, self.hands[pattern["answer_to"]].shown)
+            return _within(rest, self.hands[pattern["answer_to"]].answer)
         return self._state_fits(pattern)
 
     def _meet(self) -> None:
-        """Learn whose each member id is: those of newer protocols do not say it."""
-        for number, _, event in self.simulation.history.since(self._met):
-            self._met = number
+        """Learn the client of each member id from `member` events: other events of newer protocols have the member id
+        alone.
+        """
+        for number, _, event in self.simulation.history.since(self._member_events):
+            self._member_events = number
             if event["event"] == "member":
                 self._clients[event["member_id"]] = event["client_id"]
 
@@ -247,15 +277,26 @@ class Scene:
         return True
 
     def _state_fits(self, pattern: Pattern) -> bool:
-        found = self.simulation.group(pattern.get("group", self.group))
-        owned = {self._name(member.member_id, member.client_id): member.owned for member in found.members}
-        state: dict[str, Any] = {
-            "group": found.group,
-            "state": found.state,
-            "generation": found.generation,
-            "members": len(found.members),
-            "protocol": found.protocol,
-            "leader": next((each.client_id for each in found.members if each.member_id == found.leader), None),
+        return _within(dict(pattern), self._state(pattern))
+
+    def truth(self, pattern: Pattern) -> dict[str, Any]:
+        """Return what is true now in place of a pattern of a state or an answer; empty for one of an event."""
+        if "event" in pattern:
+            return {}
+        is_answer = "answer_to" in pattern
+        state = self.hands[pattern["answer_to"]].answer if is_answer else self._state(pattern)
+        return {key: state.get(key) for key in pattern if key != "answer_to"}
+
+    def _state(self, pattern: Pattern) -> dict[str, Any]:
+        group = self.simulation.group(pattern.get("group", self.group))
+        owned = {self._name(member.member_id, member.client_id): member.owned for member in group.members}
+        return {
+            "group": group.group,
+            "state": group.state,
+            "generation": group.generation,
+            "members": len(group.members),
+            "protocol": group.protocol,
+            "leader": next((each.client_id for each in group.members if each.member_id == group.leader), None),
             "owned": {name: [f"{topic}-{p}" for topic, each in by.items() for p in each] for name, by in owned.items()},
             "balance": sorted(sum(map(len, by.values())) for by in owned.values()),
             "puppets": {
@@ -263,79 +304,78 @@ class Scene:
                 for name, puppet in self.puppets.items()
             },
         }
-        return _within(dict(pattern), state)
 
     @staticmethod
     def _name(member_id: str, client_id: str) -> str:
         return client_id or member_id
 
-    # What is shown
+    # Output
 
     def since_beginning(self, now: float) -> float:
-        """Seconds since the lesson began."""
+        """Return the seconds since the lesson began."""
         return now - self._began
 
     def story(self) -> list[str]:
-        """The story since it was last told, with seconds since the lesson began."""
-        found = []
+        """Return the lines of the story since the last call, with seconds since the lesson began."""
+        lines = []
         for number, now, event in self.simulation.history.since(self._last_event):
             self._last_event = number
             for line in self._narrator.lines(event, now):
-                found.append(f"{now - self._began:9.3f} s  {line.text}")
-        return found
+                lines.append(f"{now - self._began:9.3f} s  {line.text}")
+        return lines
 
     def exchanges(self, api: str | None = None) -> list[str]:
-        """The requests about groups since the step began, with their answers' errors."""
-        found = []
+        """Return the requests about groups since the step began, with the errors of their answers."""
+        requests = []
         for number, now, event in self.simulation.history.since(self._since):
             if number and event["event"] == "exchange" and api in (None, event["api"]):
                 waited = now - event["arrived"]
                 parked = f", after {waited:.3f} s" if waited > MOMENT else ""
-                found.append(
+                requests.append(
                     f"{now - self._began:9.3f} s  {event['client_id']:10} {event['api']} v{event['version']}"
                     f" -> error {event['error']}{parked}"
                 )
-        return found
+        return requests
 
     def frames_of(self, api: str, who: str) -> FramePair:
-        """The last request of an API by this client, with its answer. Raises Unteachable."""
+        """Return the last request of an API by this client, with its answer. Raises Unteachable."""
         for pair in reversed(list(self.frames)):
             if (pair.api, pair.client_id) == (api, who):
                 return pair
         raise Unteachable(f"{who} has sent no {api}.")
 
     def hex(self, api: str, who: str) -> list[str]:
-        """The last request of an API by this client and its answer, as annotated hex. Raises Unteachable."""
+        """Return the last request of an API by this client and its answer, as annotated hex. Raises Unteachable."""
         pair = self.frames_of(api, who)
-        pieces, sent = request_pieces(pair.request)
-        assert sent is not None
+        pieces, header = request_pieces(pair.request)
+        assert header is not None
         return [
-            f"{api} v{sent.version}, the request of {who}",
+            f"{api} v{header.version}, the request of {who}",
             *lines(pair.request, pieces),
             "",
             "its answer" if pair.answer else "it has no answer yet",
-            *lines(pair.answer, answer_pieces(pair.answer, sent.key, sent.version) if pair.answer else []),
+            *lines(pair.answer, answer_pieces(pair.answer, header.key, header.version) if pair.answer else []),
         ]
 
 
 def options_of(words: str) -> dict[str, Any]:
-    """The options of a line: seconds are numbers, what may be several is a list, and all else is text."""
-    found: dict[str, Any] = {}
+    """Parse the options of a line: seconds become numbers, options with several values lists, all others text."""
+    options: dict[str, Any] = {}
     for word in words.split():
         key, _, value = word.partition("=")
-        found[key] = float(value) if key in _SECONDS else value.split(",") if key in _LISTS else value
-    return found
+        options[key] = float(value) if key in _SECONDS else value.split(",") if key in _LISTS else value
+    return options
 
 
 class Hand:
-    """Requests written by hand, from one client. `shown` is the last answer as plain values.
+    """Sender of hand-written requests, one client. `answer` is the last answer as plain values.
 
-    In a request `"$NAME"` is the field NAME of the newest answer that had one, `"$CLIENT.NAME"` that of
-    another client among `hands`; a topic id is written as the name.
+    In a request `"$NAME"` is the field NAME of the newest answer that had one, `"$CLIENT.NAME"` that of another client
+    among `hands`; a topic id is written as the name.
     """
 
     def __init__(self, simulation: Simulation, name: str, group: str, hands: Mapping[str, Hand]) -> None:
-        self.shown: dict[str, Any] = {}
+        self.answer: dict[str, Any] = {}
         self._simulation = simulation
         self._name = name
         self._group = group
@@ -363,8 +403,8 @@ class Hand:
         key, version = self._waiting
         _, offset = decode_response_header(data[4:], key, version)
         answer, _ = APIS[key].response.decoder(version)(data, 4 + offset)
-        self.shown = self._plain(answer)
-        self._memory |= self.shown
+        self.answer = self._plain(answer)
+        self._memory |= self.answer
 
     def disconnected(self, link: Link, now: float) -> None:
         """See `Client.disconnected`."""
@@ -403,16 +443,16 @@ class Hand:
         return value
 
 
-def _within(pattern: Any, found: Any) -> bool:
-    """Whether `found` has all that `pattern` says; `{min=..., max=...}` bounds a number, false fits null."""
+def _within(pattern: Any, value: Any) -> bool:
+    """True if `value` has everything in `pattern`; `{min=..., max=...}` bounds a number, false matches null."""
     if isinstance(pattern, Mapping):
         if pattern and pattern.keys() <= {"min", "max"}:
             return (
-                isinstance(found, (int, float))
-                and pattern.get("min", found) <= found
-                and found <= pattern.get("max", found)
+                isinstance(value, (int, float))
+                and pattern.get("min", value) <= value
+                and value <= pattern.get("max", value)
             )
-        return isinstance(found, Mapping) and all(_within(value, found.get(key)) for key, value in pattern.items())
-    if isinstance(pattern, list) and isinstance(found, list) and len(pattern) == len(found):
-        return all(_within(each, other) for each, other in zip(pattern, found, strict=True))
-    return not found if pattern is False else bool(pattern == found)
+        return isinstance(value, Mapping) and all(_within(each, value.get(key)) for key, each in pattern.items())
+    if isinstance(pattern, list) and isinstance(value, list) and len(pattern) == len(value):
+        return all(_within(each, other) for each, other in zip(pattern, value, strict=True))
+    return not value if pattern is False else bool(pattern == value)

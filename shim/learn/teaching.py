@@ -1,12 +1,11 @@
-"""A lesson as it is played: question, what happens, which answer was right, and whether every claim holds.
+"""Plays a lesson: asks the question, shows the events, tells the right answer, and checks each answer of the learner.
 
-Decides the order in which a reader sees things. The trace says which answer is right, not the author of the lesson. It
-does not know where text is shown, or from where an answer comes.
+The trace determines the right answer, not the author of the lesson.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kafka_shim.learn.lesson import Lesson, Step, Unteachable
@@ -14,19 +13,22 @@ from kafka_shim.learn.scene import Scene
 
 
 @dataclass(frozen=True)
-class Shown:
-    """Something for the reader. `kind` is prose (Markdown), title, question, option, right, wrong, story or frame."""
+class Output:
+    """A piece of output. `kind` is prose (Markdown), title, question, option, right, wrong, story or frame."""
 
     kind: str
     text: str
 
 
 Ask = Callable[[Step], int | None]
-"""The number of the option that the reader takes, from 0 on, or None."""
+"""Asks the reader; returns the number of the chosen option, from 0, or None."""
+
+Act = Callable[[Step], str]
+"""Asks the reader for a line of `do`; an empty one plays the solution."""
 
 
 def scene_of(lesson: Lesson) -> Scene:
-    """The scene of a lesson, to be closed. Raises Unteachable."""
+    """Open the scene of a lesson; the caller closes it. Raises Unteachable."""
     try:
         if not lesson.client:
             return Scene(**lesson.scene)
@@ -35,69 +37,111 @@ def scene_of(lesson: Lesson) -> Scene:
 
         return ClientScene(**lesson.scene)
     except TypeError as error:
-        raise Unteachable(f"A scene is not set so: {error}.") from None
+        raise Unteachable(f"The scene has a wrong option: {error}.") from None
 
 
-def play(lesson: Lesson, ask: Ask) -> Iterator[Shown]:
-    """Play a lesson, and show what a reader sees. Raises Unteachable if something that it claims is not so."""
+def play(lesson: Lesson, ask: Ask, act: Act | None = None) -> Iterator[Output]:
+    """Play a lesson and yield its output; with `act` the learner acts in the steps that have a goal. Raises Unteachable
+    if a claim of the lesson fails.
+    """
     with scene_of(lesson) as scene:
-        yield from _play(scene, lesson, ask)
+        yield from _play(scene, lesson, ask, act)
 
 
-def _play(scene: Scene, lesson: Lesson, ask: Ask) -> Iterator[Shown]:
-    yield Shown("prose", lesson.intro)
+def _play(scene: Scene, lesson: Lesson, ask: Ask, act: Act | None) -> Iterator[Output]:
+    yield Output("prose", lesson.intro)
     for step in lesson.steps:
-        yield Shown("title", step.title)
-        yield Shown("prose", step.before)
+        yield Output("title", step.title)
+        yield Output("prose", step.before)
         scene.step()
         chosen = None
         if step.ask:
-            yield Shown("question", step.ask)
+            yield Output("question", step.ask)
             for number, option in enumerate(step.options, 1):
-                yield Shown("option", f"{number}  {option.text}")
+                yield Output("option", f"{number}  {option.text}")
             chosen = ask(step)
-        for line in step.do:
-            scene.do(line)
+        if step.goal and act is not None:
+            yield from _acted(scene, step, act)
+        else:
+            carry_out(scene, step)
         story = scene.story()
         if story:
-            yield Shown("story", "\n".join(story))
-        for what in step.show:
-            yield Shown("frame", "\n".join(_shown(scene, what)))
+            yield Output("story", "\n".join(story))
+        for request in step.show:
+            yield Output("frame", "\n".join(_requests(scene, request)))
         check(scene, step)
         if step.ask:
             right = right_option(scene, step)
             if chosen == right:
-                yield Shown("right", f"Right: {step.options[right].text}")
+                yield Output("right", f"Right: {step.options[right].text}")
             else:
                 if chosen is not None and step.options[chosen].reply:
-                    yield Shown("wrong", f"Not {step.options[chosen].text!r}. {step.options[chosen].reply}")
-                yield Shown("right", f"What happens: {step.options[right].text}")
-        yield Shown("prose", step.after)
+                    yield Output("wrong", f"Not {step.options[chosen].text!r}. {step.options[chosen].reply}")
+                yield Output("right", f"What happens: {step.options[right].text}")
+        yield Output("prose", step.after)
+
+
+def _acted(scene: Scene, step: Step, act: Act) -> Iterator[Output]:
+    """Let the learner act, line by line, until the goal is reached or the solution is wanted."""
+    while not scene.fits(step.goal):
+        line = act(step).strip()
+        if not line:
+            yield Output("option", "\n".join(step.do))
+            carry_out(scene, step)
+            return
+        try:
+            scene.do(line)
+        except Unteachable as error:
+            yield Output("wrong", str(error))
+            continue
+        yield Output("story", "\n".join(scene.story()))
+        if not scene.fits(step.goal):
+            yield Output("wrong", f"Not yet: {_sentence(scene.truth(step.goal))}")
+    yield Output("right", "You did it.")
+
+
+def carry_out(scene: Scene, step: Step) -> None:
+    """Do the lines of a step. Raises Unteachable with the line of the file."""
+    for line in step.do:
+        try:
+            scene.do(line)
+        except Unteachable as error:
+            raise Unteachable(f"{step.place(line)}: {error}") from None
+
+
+def _sentence(fields: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} is {value!r}" for name, value in fields.items())
 
 
 def right_option(scene: Scene, step: Step) -> int:
-    """The number of the option that is so. Raises Unteachable unless it is exactly one."""
+    """Return the number of the option that matches the trace. Raises Unteachable unless exactly one does."""
     right = [number for number, option in enumerate(step.options) if scene.fits(option.when)]
     if len(right) != 1:
         texts = ", ".join(repr(step.options[number].text) for number in right) or "none"
-        raise Unteachable(f"In step {step.title!r} exactly one option should be so, and these are: {texts}.")
+        raise Unteachable(f"{step.place('[[options]]')}: exactly one option should be right; these are: {texts}.")
     return right[0]
 
 
 def check(scene: Scene, step: Step) -> None:
-    """Raises Unteachable if something that the step claims is not so."""
-    for claims, fits, word in ((step.happens, True, "is"), (step.never, False, "is not"), (step.holds, True, "is")):
+    """Check the claims of a step. Raises Unteachable if one fails."""
+    for claims, fits, kind in (
+        (step.happens, True, "happens"),
+        (step.never, False, "never"),
+        (step.holds, True, "holds"),
+        ([step.goal] if step.goal else [], True, "goal"),
+    ):
         for pattern in claims:
             if scene.fits(pattern) is not fits:
-                raise Unteachable(f"In step {step.title!r} it is claimed that this {word} so: {dict(pattern)}.")
+                truth = f" ({_sentence(scene.truth(pattern))})" if scene.truth(pattern) else ""
+                raise Unteachable(f"{step.place(kind)}: a claim of {kind!r} fails: {dict(pattern)}{truth}.")
 
 
-def _shown(scene: Scene, what: str) -> list[str]:
-    match what.split():
+def _requests(scene: Scene, request: str) -> list[str]:
+    match request.split():
         case ["requests"]:
             return scene.exchanges()
         case ["requests", api]:
             return scene.exchanges(api)
         case ["bytes", api, who]:
             return scene.hex(api, who)
-    raise Unteachable(f"{what!r} cannot be shown: write requests, requests API, or bytes API CLIENT.")
+    raise Unteachable(f"{request!r} cannot be shown: write requests, requests API, or bytes API CLIENT.")

@@ -1,4 +1,4 @@
-"""A coordinator for tests, in the test's own process: its faults, its time and its other members are the test's.
+"""A coordinator in the test's own process; the test controls its faults, its time and its other members.
 
 `CoordinatorServer` is for tests that may block, `AsyncCoordinator` for those on an event loop, `open_coordinator` for
 those that run on trio, `Simulation` for those that need no real client. See `docs/testing.md`.
@@ -6,6 +6,7 @@ those that run on trio, `Simulation` for those that need no real client. See `do
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,14 +27,15 @@ if TYPE_CHECKING:
     from kafka_shim.lab.scheduler import Network as Network
     from kafka_shim.lab.simulator import Simulation as Simulation
     from kafka_shim.lab.snapshots import GroupSnapshot as GroupSnapshot
+    from kafka_shim.lab.topic_data import StoredRecord as StoredRecord
     from kafka_shim.testing.awaitable import AsyncCoordinator as AsyncCoordinator
     from kafka_shim.testing.consumers import polling as polling
-    from kafka_shim.testing.data import StoredRecord as StoredRecord
     from kafka_shim.testing.fixtures import coordinator_fixture as coordinator_fixture
     from kafka_shim.testing.kit import Kit as Kit
     from kafka_shim.testing.kit import UnfiredFaults as UnfiredFaults
     from kafka_shim.testing.kit import open_coordinator as open_coordinator
     from kafka_shim.testing.server import CoordinatorServer as CoordinatorServer
+    from kafka_shim.testing.waits import ForgottenWaits as ForgottenWaits
 
 _HOME: Final = {
     "ClientAssignorPuppet": "kafka_shim.lab.client_assignor_puppets",
@@ -52,11 +54,12 @@ _HOME: Final = {
     "open_coordinator": "kafka_shim.testing.kit",
     "polling": "kafka_shim.testing.consumers",
     "AsyncCoordinator": "kafka_shim.testing.awaitable",
-    "StoredRecord": "kafka_shim.testing.data",
+    "StoredRecord": "kafka_shim.lab.topic_data",
     "coordinator_fixture": "kafka_shim.testing.fixtures",
     "Manner": "kafka_shim.lab.puppets",
     "Puppet": "kafka_shim.lab.puppets",
     "Script": "kafka_shim.lab.puppets",
+    "ForgottenWaits": "kafka_shim.testing.waits",
     "CoordinatorServer": "kafka_shim.testing.server",
     "Simulation": "kafka_shim.lab.simulator",
     "Network": "kafka_shim.lab.scheduler",
@@ -64,7 +67,14 @@ _HOME: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    # Imported at the first use: pytest loads the plugin in this package in every run, also where nobody uses it.
+    # Imported on first use: pytest loads the plugin in this package in every run, also in runs that do not use it.
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    collects = gc.isenabled()
+    # An import makes many objects and drops few, so that collections in it only cost time: a tenth of it.
+    gc.disable()
+    try:
+        return getattr(import_module(_HOME[name]), name)
+    finally:
+        if collects:
+            gc.enable()

@@ -1,12 +1,12 @@
-"""A coordinator in a thread of the test's process, for tests that run on an event loop.
+"""`AsyncCoordinator`: a coordinator in a thread of the test's process, for tests on an event loop.
 
-Decides how a wait in the coordinator's own thread is awaited: on asyncio or on trio, whichever runs the caller, and
-cancelled with it. What is done at once, as putting a fault in force, needs no `await`.
+Its waits run in the coordinator's thread and are awaited on asyncio or trio, by the caller's library; cancelling the
+caller cancels them. Immediate actions, such as declaring a fault, need no `await`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
@@ -20,19 +20,21 @@ from kafka_shim.lab.snapshots import GroupSnapshot
 from kafka_shim.testing.coordinator import Coordinator
 from kafka_shim.testing.handles import BarrierView, FaultView, GroupView
 from kafka_shim.testing.thread import CoordinatorThread
+from kafka_shim.testing.waits import Waits, awaited
 
 T = TypeVar("T")
 
 
 class AsyncCoordinator(Coordinator):
-    """A server on free ports of the loopback address, for as long as an `async with` block lasts; see `Coordinator`.
+    """A server on free ports of the loopback address, for the duration of an `async with` block; see `Coordinator`.
 
         async with AsyncCoordinator(topics={"orders": 4}) as server:
             consumer = AIOKafkaConsumer("orders", bootstrap_servers=server.bootstrap, group_id="billing")
             await consumer.start()
             await server.group("billing").stable(members=1)
 
-    Leaving the block without an exception raises UnfiredFaults if a fault never happened that is not optional.
+    Leaving the block without an exception raises UnfiredFaults if a fault that is not optional never happened, and
+    ForgottenWaits if a wait was never awaited.
     """
 
     async def __aenter__(self) -> AsyncCoordinator:
@@ -49,18 +51,24 @@ class AsyncCoordinator(Coordinator):
             self.stop()
 
     def group(self, name: str) -> AsyncGroup:
-        """Waits for what becomes of a group."""
+        """Return the waits for a group."""
         return AsyncGroup(self, self.call(self.kit.group, name))
 
+    @awaited
     async def rewind(self, group: str, offsets: Mapping[tuple[str, int], int]) -> int:
-        """Let a group that is alive begin anew from these offsets; see `CoordinatorServer.rewind`."""
+        """Restart a live group from these offsets; see `CoordinatorServer.rewind`."""
         rewind = self.call(self.kit.rewind, group, arguments.offsets_of(offsets))
         await done(self, rewind.durable)
         return rewind.removed
 
     def fault(self, action: str, api: str | None = None, **fields: Any) -> AsyncFault:
-        """Put a fault in force; see `CoordinatorServer.fault`."""
+        """Declare a fault; see `CoordinatorServer.fault`."""
         return AsyncFault(self, self.call(partial(self.kit.fault, action, api, **fields)))
+
+    @awaited
+    async def play(self, scenario: Callable[..., Coroutine[Any, Any, T]], *arguments: Any, **options: Any) -> T:
+        """Play a scenario to its end, and return its result; see `shim/testing/scenarios.py`."""
+        return await done(self, partial(scenario, self.kit, *arguments, **options))
 
     def barrier(self, point: str, **match: Any) -> AsyncBarrier:
         """Hold requests at a point; see `CoordinatorServer.barrier`.
@@ -71,9 +79,21 @@ class AsyncCoordinator(Coordinator):
         return AsyncBarrier(self, self.call(partial(self.kit.barrier, point, **match)))
 
 
-class AsyncGroup(GroupView):
-    """Waits for what becomes of a group; see `GroupWaits`. Timeouts are real seconds; all raise NotReached."""
+class _Awaitable:
+    """A handle with waits to await."""
 
+    _server: CoordinatorThread
+
+    @property
+    def waits(self) -> Waits:
+        """The waits of the coordinator that no task has begun yet."""
+        return self._server.waits
+
+
+class AsyncGroup(_Awaitable, GroupView):
+    """Waits for states and events of a group; see `GroupWaits`. Timeouts are real seconds; all raise NotReached."""
+
+    @awaited
     async def stable(
         self,
         *,
@@ -86,14 +106,17 @@ class AsyncGroup(GroupView):
         wait = partial(self._group.stable, members=members, generation=generation, owners=owners, timeout=timeout)
         return await done(self._server, wait)
 
+    @awaited
     async def owns(self, member: str, partitions: OwnedPartitions, *, timeout: float = TIMEOUT) -> GroupSnapshot:
         """See `GroupWaits.owns`."""
         return await done(self._server, partial(self._group.owns, member, partitions, timeout=timeout))
 
+    @awaited
     async def empty(self, *, timeout: float = TIMEOUT) -> GroupSnapshot:
         """See `GroupWaits.empty`."""
         return await done(self._server, partial(self._group.empty, timeout=timeout))
 
+    @awaited
     async def next(
         self, event: str, *, from_now: bool = False, timeout: float = TIMEOUT, **fields: Any
     ) -> dict[str, Any]:
@@ -101,6 +124,7 @@ class AsyncGroup(GroupView):
         arguments.event_of(event, fields)
         return await done(self._server, partial(self._group.next, event, from_now=from_now, timeout=timeout, **fields))
 
+    @awaited
     async def committed(
         self, topic: str, partition: int, *, at_least: int | None = None, timeout: float = TIMEOUT
     ) -> int:
@@ -109,6 +133,12 @@ class AsyncGroup(GroupView):
             self._server, partial(self._group.committed, topic, partition, at_least=at_least, timeout=timeout)
         )
 
+    @awaited
+    async def caught_up(self, *topics: str, timeout: float = TIMEOUT) -> None:
+        """See `GroupWaits.caught_up`."""
+        await done(self._server, partial(self._group.caught_up, *topics, timeout=timeout))
+
+    @awaited
     async def no_rebalance_for(
         self, seconds: float | None = None, *, heartbeats: int | None = None, timeout: float = TIMEOUT
     ) -> None:
@@ -116,16 +146,17 @@ class AsyncGroup(GroupView):
         await done(self._server, self._no_rebalance(seconds, heartbeats, timeout))
 
 
-class AsyncFault(FaultView):
-    """A fault in force; see `Fault`."""
+class AsyncFault(_Awaitable, FaultView):
+    """A declared fault; see `Fault`."""
 
+    @awaited
     async def wait_fired(self, times: int = 1, *, timeout: float = TIMEOUT) -> None:
-        """Wait until it has happened so often. Raises NotReached."""
+        """Wait until it has happened `times` times. Raises NotReached."""
         await done(self._server, self._server.kit.fired, self._fault, times, timeout)
 
 
-class AsyncBarrier(BarrierView):
-    """A barrier in force, as an asynchronous context manager until the end of the block; see `Barrier`."""
+class AsyncBarrier(_Awaitable, BarrierView):
+    """A barrier in force until the end of a block of `with` or `async with`; see `Barrier`."""
 
     async def __aenter__(self) -> AsyncBarrier:
         return self
@@ -135,13 +166,14 @@ class AsyncBarrier(BarrierView):
     ) -> None:
         self.remove()
 
+    @awaited
     async def reached(self, requests: int = 1, *, timeout: float = TIMEOUT) -> None:
-        """Wait until it holds so many. Raises NotReached."""
+        """Wait until it holds `requests` requests. Raises NotReached."""
         await done(self._server, self._server.kit.reached, self._barrier, requests, timeout)
 
 
 async def done(server: CoordinatorThread, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
-    """What an async function returns that runs in the server's own thread."""
+    """Run an async function in the server's own thread and return its result."""
     future = server.submit(function, *arguments)
     if sniffio.current_async_library() == "asyncio":
         import asyncio

@@ -1,7 +1,7 @@
-"""The image as a module for Testcontainers: for tests whose other services are containers already.
+"""`KafkaShimContainer`: the image as a Testcontainers module, for tests whose other services are containers too.
 
-Decides which port of the engine's host is published, and that the server advertises it. It does not know how the image
-is built (`Dockerfile`). A test in Python alone needs none of this: `CoordinatorServer` runs in its own process.
+It chooses the published ports, because the server must advertise them. A test in Python alone does not need it:
+`CoordinatorServer` runs in its own process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ except ImportError as error:
 KAFKA_PORT: Final = 9092
 CONTROL_PORT: Final = 8092
 READY: Final = "ready kafka="
-"""The beginning of the line that the server prints once it listens."""
+"""Prefix of the line that the server prints once it listens."""
 
 
 class KafkaShimContainer(DockerContainer):
@@ -40,7 +40,7 @@ class KafkaShimContainer(DockerContainer):
     ) -> None:
         super().__init__(image, **keywords)
         self.token: Final = secrets.token_urlsafe()
-        # Chosen here and not by the engine: the server advertises the port outside, so it must have it at its start.
+        # Chosen here and not by the engine: the server advertises the outside port, so it needs it at its start.
         self._kafka_port, self._control_port = _free_port(), _free_port()
         self.with_bind_ports(KAFKA_PORT, self._kafka_port)
         self.with_bind_ports(CONTROL_PORT, self._control_port)
@@ -65,7 +65,7 @@ class KafkaShimContainer(DockerContainer):
 
     @property
     def _host(self) -> str:
-        # Not `get_container_host_ip`, which may ask a container that does not run yet.
+        # Not `get_container_host_ip`, which may query a container that does not run yet.
         return self.get_docker_client().host()
 
     def start(self) -> Self:

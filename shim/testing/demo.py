@@ -1,9 +1,8 @@
-"""The demo: real clients form a group on our server, lose a member and carry on, with a line for each step.
+"""Demo: real clients form a group on our server, lose a member and continue, with a line for each step.
 
-Decides what is played and checks what it claims: every record that was sent was consumed, and after the crash the
-others went on from the committed offsets. The clients are processes (`demo_clients.py`); the story comes from the
-server's trace (`narration.py`), and so does the answer at the end to why the group rebalanced. It leaves the trace
-behind, and a page that draws it.
+It checks its claims: every record was consumed, and after the crash the others continued from the committed offsets.
+The clients are processes (`demo_clients.py`); the story comes from the server's trace (`narration.py`), and so do the
+causes of the rebalances at the end. It leaves the trace behind, and a page that draws it.
 """
 
 from __future__ import annotations
@@ -25,29 +24,30 @@ from rich.console import Console
 from rich.text import Text
 
 from kafka_shim.lab.replaying import play
+from kafka_shim.persistence.files import write_private
 from kafka_shim.testing.demo_clients import GROUP, TOPIC
 from kafka_shim.testing.server import CoordinatorServer
+from kafka_shim.trace.history import GroupHistory, History
+from kafka_shim.trace.reading import read
+from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why.explanation import explain
 from kafka_shim.why.export import page_of
-from kafka_shim.why.history import GroupHistory, History
 from kafka_shim.why.narration import Line, Narrator
-from kafka_shim.why.reading import read
-from kafka_shim.why.rebalance import Rebalance
 from kafka_shim.why.text import lines
 
 PARTITIONS: Final = 6
 PATIENCE: Final = 50.0
-"""Seconds that the whole demo may take."""
+"""Time limit of the whole demo in seconds."""
 ENOUGH: Final = 30
-"""Records that a consumer consumes before the next scene."""
+"""Number of records that a consumer consumes before the next scene."""
 BUSY: Final = 1.5
-"""Seconds for which a consumer that is called to join again does not poll."""
+"""Shortest pause in the polling of a consumer that must join again, in seconds."""
 
 _STYLES: Final = {"state": "bold yellow", "round": "cyan", "assignment": "green", "member": "bold", "client": "dim"}
 
 
 class Failed(Exception):
-    """What the demo claims is not so; the message is one sentence."""
+    """A claim of the demo failed; the message is one sentence."""
 
 
 class Client:
@@ -81,23 +81,23 @@ class Client:
                 demo.changed.notify_all()
 
     def position(self) -> dict[int, int]:
-        """By partition, the offset after the last record consumed."""
+        """Return, by partition, the offset after the last consumed record."""
         return {partition: offset + 1 for partition, offset, _ in self.consumed}
 
-    def order(self, what: str) -> None:
-        """See `demo_clients.py`."""
+    def order(self, command: str) -> None:
+        """Send a command; see `demo_clients.py`."""
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.write(f"{command}\n")
         self.process.stdin.flush()
 
     def kill(self) -> None:
-        """SIGKILL, and wait until all its reports are read."""
+        """Kill it with SIGKILL, and wait until all its reports are read."""
         self.process.kill()
         self.process.wait()
         self._reader.join()
 
     def finish(self, patience: float) -> None:
-        """Let it end in good order."""
+        """Let it close its client and end."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(max(patience, 0.1))
@@ -105,7 +105,7 @@ class Client:
 
 
 class Demo:
-    """One performance, whose trace goes to the file `trace`. `run` returns the exit code."""
+    """One run of the demo, which writes its trace to the file `trace`. `run` returns the exit code."""
 
     def __init__(self, console: Console, trace: Path) -> None:
         self.console = console
@@ -123,7 +123,7 @@ class Demo:
         self._ends = 0.0
 
     def run(self) -> int:
-        """Play, and say whether all went as it should: 0, or 1."""
+        """Play all scenes; return 0 if every claim holds, 1 otherwise."""
         self._ends = time.monotonic() + PATIENCE
         try:
             with self.server:
@@ -139,7 +139,7 @@ class Demo:
             return 1
         return 0
 
-    # The play
+    # Scenes
 
     def _play(self) -> None:
         self._say(f"A coordinator on {self.server.bootstrap}, with the topic {TOPIC} of {PARTITIONS} partitions.")
@@ -153,7 +153,7 @@ class Demo:
         self._await_consumed(first, second)
 
         self._scene(
-            "A third one, billing-3, joins them with kafka-python; billing-1 is busy with its records meanwhile."
+            "A third one, billing-3, joins them with kafka-python; billing-1 is busy with its records at that time."
         )
         first.order("busy")
         third = self._start("kafka-python", "billing-3")
@@ -175,16 +175,16 @@ class Demo:
         self._check_resumed(crash, second, first, third)
 
         self._scene("The producer stops; the consumers finish what there is, and leave.")
-        producer.finish(self._left)
+        producer.finish(self._remaining)
         sent = int(producer.reports["sent"])
         self._await(lambda: len(self._numbers()) == sent, f"all {sent} records are consumed")
         for consumer in (first, third):
-            consumer.finish(self._left)
+            consumer.finish(self._remaining)
         self._check_all(sent, crash, second)
         self._explain()
 
     def _explain(self) -> None:
-        """Why the group rebalanced, each time in a line, and where to read more."""
+        """Print the cause of each rebalance in a line, and the commands and the page that tell more."""
         self.server.write_trace(self._trace)
         trace = History()
         events = list(read([self._trace]))
@@ -200,34 +200,34 @@ class Demo:
         self._scene("Each in full, with its phases, what moved and what to do; and as a drawing, in a browser:")
         self._say(f"    {program} why {GROUP} --last {len(history.rebalances)} {shlex.quote(str(self._trace))}")
         drawing = self._trace.with_suffix(".html")
-        drawing.write_bytes(page_of(events, "the demo", play))
+        write_private(drawing, page_of(events, "the demo", play))
         self._say(f"    {drawing.resolve().as_uri()}#{GROUP}@{self._longest_wait(history).first_seq}")
 
     @staticmethod
     def _longest_wait(history: GroupHistory) -> Rebalance:
-        """The rebalance in which somebody was waited for, not the group's first."""
+        """Return the longest rebalance after the group's first."""
         return max((each for each in history.rebalances if not each.initial), key=lambda each: each.seconds)
 
     def _crash(self, victim: Client) -> dict[int, int]:
-        """Kill a consumer; what was committed of its partitions when it died, by partition."""
+        """Kill a consumer; return the committed offsets of its partitions at its death, by partition."""
         self._scene(f"{victim.name} is killed (SIGKILL), in the middle of its work.")
         owned = self._owned(victim.name)
         self._await(
             lambda: self._uncommitted(victim, owned) >= 10,
-            "billing-2 has consumed what it has not committed",
+            "billing-2 has consumed records that it has not committed",
         )
         victim.kill()
-        # What it sent last may still be on its way; once its connections are gone, nothing is.
+        # Its last commit may still be in flight; once its connections are closed, nothing is.
         self._await(lambda: victim.name not in self.server.call(self._connected), "its connections are closed")
         committed, position = self._committed(), victim.position()
         self._say(f"Committed offsets of its partitions at the crash, and how far {victim.name} had come:")
         for partition in owned:
-            consumed, kept = position.get(partition, 0), committed.get(partition, 0)
-            self._say(f"    {TOPIC}-{partition}: committed {kept}, consumed up to {consumed}")
+            consumed, stored = position.get(partition, 0), committed.get(partition, 0)
+            self._say(f"    {TOPIC}-{partition}: committed {stored}, consumed up to {consumed}")
         return {partition: committed.get(partition, 0) for partition in owned}
 
     def _uncommitted(self, consumer: Client, partitions: list[int]) -> int:
-        """How many records it has consumed that are not committed."""
+        """Return the number of records that it has consumed and not committed."""
         position, committed = consumer.position(), self._committed()
         return sum(max(position.get(each, 0) - committed.get(each, 0), 0) for each in partitions)
 
@@ -247,7 +247,7 @@ class Demo:
             for partition, offset, _ in client.consumed:
                 times[partition, offset] = times.get((partition, offset), 0) + 1
         twice = {where for where, count in times.items() if count > 1}
-        lost = set(range(sent)) - self._numbers()
+        missing = set(range(sent)) - self._numbers()
         ends: dict[int, int] = {}
         for partition, offset in times:
             ends[partition] = max(ends.get(partition, 0), offset + 1)
@@ -257,15 +257,15 @@ class Demo:
         self._say(f"Committed offsets at the end: {at_the_end}")
         self._say(f"{sent} records sent, {len(self._numbers())} consumed, none lost.")
         self._say(f"{len(twice)} were consumed twice: {victim.name} had consumed them, but not committed.")
-        if lost:
-            raise Failed(f"{len(lost)} records were lost.")
+        if missing:
+            raise Failed(f"{len(missing)} of {sent} records were never consumed.")
         if committed != ends:
             raise Failed(f"the committed offsets are {committed}, but the records end at {ends}.")
         position = victim.position()
         if any(not crash.get(p, 1 << 62) <= offset < position.get(p, 0) for p, offset in twice):
             raise Failed("records were consumed twice that the crash does not account for.")
 
-    # Looking
+    # State
 
     def _numbers(self) -> set[int]:
         return {number for client in self.clients for _, _, number in client.consumed}
@@ -276,7 +276,7 @@ class Demo:
         return sorted(p for member, owned in newest.items() if self._story.name(member) == name for p in owned[TOPIC])
 
     def _first_after(self, partition: int, crash: Mapping[int, int], *clients: Client) -> tuple[Client, int] | None:
-        """Who consumed a partition first after the crash, and from which offset on."""
+        """Return the consumer of a partition after the crash, and its first offset."""
         for client in clients:
             later = [offset for p, offset, _ in client.consumed if p == partition and offset >= crash[partition]]
             if later:
@@ -290,7 +290,7 @@ class Demo:
         return {session.client_id for session in self.server.server.cluster.sessions()}
 
     def _waiting(self) -> set[str]:
-        """Who has joined again and waits for the others, by client id."""
+        """Return the client ids that have joined again and wait for the others."""
         group = self.server.server.cluster.ownership.owner_of(GROUP).groups.groups[GROUP]
         return {member.client_id for member in group.describe().members if member.parked == "join"}
 
@@ -300,18 +300,18 @@ class Demo:
         offsets = groups.shards[groups.partition_of(GROUP)].offsets.of(GROUP)
         return {partition: value.offset for partition, value in offsets.get(TOPIC, {}).items()}
 
-    # Waiting
+    # Waits
 
     @property
-    def _left(self) -> float:
+    def _remaining(self) -> float:
         return self._ends - time.monotonic()
 
-    def _await(self, condition: Callable[[], bool], what: str) -> None:
+    def _await(self, condition: Callable[[], bool], goal: str) -> None:
         while not condition():
             with self.changed:
-                self.changed.wait(min(0.1, max(self._left, 0.0)))
-            if self._left <= 0:
-                raise Failed(f"it took too long until {what}.")
+                self.changed.wait(min(0.1, max(self._remaining, 0.0)))
+            if self._remaining <= 0:
+                raise Failed(f"it took too long until {goal}.")
 
     def _await_generation(self, names: set[str]) -> None:
         def is_there() -> bool:
@@ -327,10 +327,10 @@ class Demo:
         before = [len(client.consumed) for client in clients]
         self._await(
             lambda: all(len(c.consumed) >= b + ENOUGH for c, b in zip(clients, before, strict=True)),
-            "everybody has consumed",
+            "all consumers have consumed",
         )
 
-    # Telling
+    # Output
 
     def _start(self, role: str, name: str) -> Client:
         client = Client(self, role, name)
@@ -359,8 +359,9 @@ class Demo:
 
 
 def main(trace: Path | None = None) -> int:
-    """Play the demo on the terminal; the exit code. `trace` is where its trace goes, a new folder for temporary files
-    if None. Raises ModuleNotFoundError before anything has begun."""
+    """Play the demo on the terminal; return the exit code. Its trace goes to `trace`, by default in a new folder for
+    temporary files. Raises ModuleNotFoundError at once if a client library is missing.
+    """
     for library in ("kafka", "aiokafka"):
         import_module(library)
     path = Path(tempfile.mkdtemp(prefix="kafka-shim-demo-")) / "trace.jsonl" if trace is None else trace

@@ -1,10 +1,9 @@
-"""The clients of the demo, each in a process of its own.
+"""Clients of the demo, each in its own process.
 
     python -m kafka_shim.testing.demo_clients ROLE BOOTSTRAP NAME
 
-They are written as an application would be, against unmodified libraries. What they do goes to standard output, a JSON
-object a line; they end in good order when standard input ends. A line `busy` there keeps a kafka-python consumer from
-polling until a line `free`.
+They use unmodified libraries as an application would. They report on standard output, one JSON object a line, and close
+when standard input ends. A line `busy` there stops a kafka-python consumer from polling until a line `free`.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ _CONSUMER: Final[dict[str, Any]] = {
     "heartbeat_interval_ms": 300,
 }
 _SESSION_MS: Final = 30_000
-"""That of consumers that leave by themselves: a busy machine does not expel them."""
+"""For consumers that leave by themselves: long enough that a busy machine does not expel them."""
 _SHORT_SESSION_MS: Final = 4_000
-"""That of the one that is killed, whose end the others wait for."""
+"""For the consumer that is killed: the others wait for the end of its session."""
 
 
-def tell(**what: Any) -> None:
-    """Write one line for the demo."""
-    print(json.dumps(what), flush=True)
+def report(**fields: Any) -> None:
+    """Write one report for the demo."""
+    print(json.dumps(fields), flush=True)
 
 
 def ended() -> threading.Event:
-    """Set when standard input ends."""
+    """Return an event that is set when standard input ends."""
     event = threading.Event()
 
     def wait() -> None:
@@ -62,10 +61,10 @@ def produce(bootstrap: str, name: str) -> None:
         number += 1
         if number == 1:
             producer.flush()
-            tell(began=True)
+            report(began=True)
     producer.flush()
     producer.close()
-    tell(sent=number)
+    report(sent=number)
 
 
 def consume_with_kafka_python(bootstrap: str, name: str) -> None:
@@ -85,12 +84,12 @@ def consume_with_kafka_python(bootstrap: str, name: str) -> None:
     consumer = KafkaConsumer(
         TOPIC, bootstrap_servers=bootstrap, client_id=name, session_timeout_ms=_SESSION_MS, **_CONSUMER
     )
-    # It knows the topic before it joins, and polls long: kafka-python 3.0 is lost when a poll ends in the midst of the
-    # join of a leader that hears of its topic.
+    # It knows the topic before it joins, and its polls are long: kafka-python 3.0 stops joining if a poll ends in the
+    # middle of the join of a leader that does not know its topic yet.
     consumer.partitions_for_topic(TOPIC)
     while not stop.is_set():
         for partition, records in consumer.poll(timeout_ms=1000).items():
-            tell(consumed=[[partition.partition, record.offset, int(record.value)] for record in records])
+            report(consumed=[[partition.partition, record.offset, int(record.value)] for record in records])
         free.wait()
     consumer.close()
 
@@ -107,13 +106,13 @@ async def consume_with_aiokafka(bootstrap: str, name: str) -> None:
     try:
         while not stop.is_set():
             for partition, records in (await consumer.getmany(timeout_ms=100)).items():
-                tell(consumed=[[partition.partition, record.offset, int(record.value)] for record in records])
+                report(consumed=[[partition.partition, record.offset, int(record.value)] for record in records])
     finally:
         await consumer.stop()
 
 
 def main(role: str, bootstrap: str, name: str) -> None:
-    """Play a role of the demo."""
+    """Run one client of the demo."""
     if role == "producer":
         produce(bootstrap, name)
     elif role == "kafka-python":

@@ -1,7 +1,4 @@
-"""Fixtures of a project's own: a coordinator for each test, class, module, package or session.
-
-Decides nothing but how long the coordinator lives.
-"""
+"""`coordinator_fixture`: a coordinator for each test, class, module, package or session."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ def coordinator_fixture(
     awaitable: bool = False,
     **arguments: Any,
 ) -> Any:
-    """A fixture that is a `CoordinatorServer`, or an `AsyncCoordinator` if `awaitable`; the arguments are theirs.
+    """Make a fixture that is a `CoordinatorServer`, or an `AsyncCoordinator` if `awaitable`, with these arguments.
 
     kafka = coordinator_fixture(scope="module", topics={"orders": 4}, config={"group.max.size": 3})
     """

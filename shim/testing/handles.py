@@ -1,6 +1,7 @@
-"""What `CoordinatorServer` hands out: groups, faults, barriers, puppets, the clock, for threads that are not its own.
+"""Handles for tests in other threads than the server: groups, faults, barriers (requests held until the test lets them
+go), puppets (scripted members) and the clock.
 
-Decides nothing: every method is that of the object in the server's thread, which does it there.
+Each method calls the object's own method in the server's thread.
 """
 
 from __future__ import annotations
@@ -8,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
 from kafka_shim.lab.faults import Fault, Firing
 from kafka_shim.lab.group_waits import TIMEOUT, GroupWaits, OwnedPartitions
+from kafka_shim.lab.killed import Killed
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.snapshots import GroupSnapshot
+from kafka_shim.testing.calls import explains_calls
 from kafka_shim.testing.thread import CoordinatorThread
 
 if TYPE_CHECKING:
@@ -36,25 +39,26 @@ class GroupView:
 
     @property
     def now(self) -> GroupSnapshot:
-        """The group as it is."""
+        """The present state of the group."""
         return self._server.call(lambda: self._group.now)
 
     def story(self) -> list[str]:
-        """What happened to the group, in lines a person reads."""
+        """Return the story of the group, as readable lines."""
         return self._server.call(self._group.story)
 
     def _no_rebalance(
         self, seconds: float | None, heartbeats: int | None, timeout: float
     ) -> Callable[[], Coroutine[Any, Any, None]]:
         if seconds is None and heartbeats is None:
-            raise ValueError("Say for how many seconds there is to be no rebalance, or for how many heartbeats.")
+            raise ValueError("no_rebalance_for needs seconds or heartbeats.")
         kit = self._server.kit
         advance = kit.advance if seconds is not None and kit.clock.is_frozen else None
         return partial(self._group.no_rebalance_for, seconds, heartbeats=heartbeats, advance=advance, timeout=timeout)
 
 
+@explains_calls
 class Group(GroupView):
-    """Waits for what becomes of a group; see `GroupWaits`. Timeouts are real seconds; all raise NotReached."""
+    """Waits for states and events of a group; see `GroupWaits`. Timeouts are real seconds; all raise NotReached."""
 
     def stable(
         self,
@@ -87,6 +91,10 @@ class Group(GroupView):
         wait = partial(self._group.committed, topic, partition, at_least=at_least, timeout=timeout)
         return int(self._server.wait(wait))
 
+    def caught_up(self, *topics: str, timeout: float = TIMEOUT) -> None:
+        """See `GroupWaits.caught_up`."""
+        self._server.wait(partial(self._group.caught_up, *topics, timeout=timeout))
+
     def no_rebalance_for(
         self, seconds: float | None = None, *, heartbeats: int | None = None, timeout: float = TIMEOUT
     ) -> None:
@@ -94,32 +102,34 @@ class Group(GroupView):
         self._server.wait(self._no_rebalance(seconds, heartbeats, timeout))
 
 
+@explains_calls
 class Clock:
-    """The coordinator's clock. Its timers follow it; clients, their sockets and fetches that wait do not."""
+    """The coordinator's clock. Its timers follow it; clients, their sockets and waiting fetches use real time."""
 
     def __init__(self, server: CoordinatorThread) -> None:
         self._server = server
 
     @property
     def is_frozen(self) -> bool:
-        """Whether it stands still."""
+        """True while it is frozen."""
         return self._server.kit.clock.is_frozen
 
     def freeze(self) -> None:
-        """Let it stand still; only `advance` moves it."""
+        """Freeze it; only `advance` moves it."""
         self._server.call(self._server.kit.freeze)
 
     def resume(self) -> None:
-        """Let it go on from where it stands."""
+        """Let it run again from its present time."""
         self._server.call(self._server.kit.resume)
 
     def advance(self, seconds: float) -> None:
-        """Put it forward, through all that becomes due on the way; puppets act, real clients have no time to."""
+        """Advance it by `seconds`, with all timers that become due; puppets act meanwhile, real clients do not."""
         self._server.call(self._server.kit.advance, seconds)
 
 
+@explains_calls
 class FaultView:
-    """A fault in force, without its waits; see `Fault`."""
+    """A declared fault, without its waits; see `Fault`."""
 
     def __init__(self, server: CoordinatorThread, fault: Fault) -> None:
         self._server = server
@@ -135,47 +145,32 @@ class FaultView:
 
     @property
     def firings(self) -> list[Firing]:
-        """When it happened, and to whom."""
+        """The time and the request of each time it happened."""
         return self._server.call(lambda: list(self._fault.firings))
 
     def clear(self) -> None:
-        """Let it happen no more."""
+        """Remove it."""
         self._server.call(self._fault.clear)
 
 
+@explains_calls
 class FaultHandle(FaultView):
-    """A fault in force; see `Fault`."""
+    """A declared fault; see `Fault`."""
 
     def wait_fired(self, times: int = 1, *, timeout: float = TIMEOUT) -> None:
-        """Wait until it has happened so often. Raises NotReached."""
+        """Wait until it has happened `times` times. Raises NotReached."""
         self._server.wait(self._server.kit.fired, self._fault, times, timeout)
 
 
+@explains_calls
 class BarrierView:
-    """A barrier in force, without its waits; see `Barrier`."""
+    """A barrier in force, as a context manager until the end of the block, without its waits; see `Barrier`."""
 
     def __init__(self, server: CoordinatorThread, barrier: Barrier) -> None:
         self._server = server
         self._barrier = barrier
 
-    @property
-    def held(self) -> list[str]:
-        """Who is held, by member id where there is one, else by client id."""
-        return self._server.call(lambda: [held.facts.member or held.facts.client_id for held in self._barrier.held])
-
-    def release(self, requests: int | None = None) -> int:
-        """Let go what it holds, or the first few; how many that were. It stays in force."""
-        return self._server.call(self._barrier.release, requests)
-
-    def remove(self) -> None:
-        """Let go everything, and hold nothing more."""
-        self._server.call(self._barrier.remove)
-
-
-class BarrierHandle(BarrierView):
-    """A barrier in force, as a context manager until the end of the block; see `Barrier`."""
-
-    def __enter__(self) -> BarrierHandle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -183,11 +178,42 @@ class BarrierHandle(BarrierView):
     ) -> None:
         self.remove()
 
+    @property
+    def held(self) -> list[str]:
+        """The senders of the held requests: member ids, or client ids of those without one."""
+        return self._server.call(lambda: [each.facts.member or each.facts.client_id for each in self._barrier.held])
+
+    def release(self, requests: int | None = None) -> int:
+        """Release the held requests, or the first few; return their number. The barrier stays in force."""
+        return self._server.call(self._barrier.release, requests)
+
+    def remove(self) -> None:
+        """Release all held requests, and hold no more."""
+        self._server.call(self._barrier.remove)
+
+
+@explains_calls
+class BarrierHandle(BarrierView):
+    """A barrier in force, as a context manager until the end of the block; see `Barrier`."""
+
     def reached(self, requests: int = 1, *, timeout: float = TIMEOUT) -> None:
-        """Wait until it holds so many. Raises NotReached."""
+        """Wait until it holds `requests` requests. Raises NotReached."""
         self._server.wait(self._server.kit.reached, self._barrier, requests, timeout)
 
 
+class KilledHandle:
+    """Killed clients; see `Killed`."""
+
+    def __init__(self, server: CoordinatorThread, killed: Killed) -> None:
+        self._server = server
+        self._killed = killed
+
+    def clear(self) -> None:
+        """Revive them."""
+        self._server.call(self._killed.clear)
+
+
+@explains_calls
 class PuppetHandle:
     """A scripted member; see `Puppet`."""
 
@@ -196,7 +222,7 @@ class PuppetHandle:
         self._puppet = puppet
 
     def _seen(self, look: Callable[[], T]) -> T:
-        """What it knows, once it has read the answers that were sent to it before."""
+        """Return a value of the puppet, after it has read the answers sent to it before."""
         kit = self._server.kit
 
         def read() -> T:
@@ -205,6 +231,18 @@ class PuppetHandle:
 
         return self._server.call(read)
 
+    def _do(self, act: Callable[[], None]) -> None:
+        """Let the puppet act, and send at once what it sends for that."""
+        kit = self._server.kit
+
+        def run() -> None:
+            act()
+            now = kit.clock()
+            kit.scheduler.run(now)
+            kit.cluster.settle(now)
+
+        self._server.call(run)
+
     @property
     def member_id(self) -> str:
         """Its member id, empty while it has none."""
@@ -212,43 +250,43 @@ class PuppetHandle:
 
     @property
     def generation(self) -> int:
-        """The generation it is in, -1 for none."""
+        """Its generation, -1 without one."""
         return self._seen(lambda: self._puppet.generation)
 
     @property
     def owned(self) -> dict[str, list[int]]:
-        """What it has been assigned, by topic."""
+        """Its assignment, by topic."""
         return self._seen(lambda: dict(self._puppet.owned))
 
     @property
     def errors(self) -> list[tuple[str, ErrorCode]]:
-        """Every error it was answered, with the API's name."""
+        """Every error in an answer to it, with the API's name."""
         return self._seen(lambda: list(self._puppet.errors))
 
     @property
     def is_fenced(self) -> bool:
-        """Whether another member has taken its group instance id."""
+        """True if another member has taken its group instance id."""
         return self._seen(lambda: self._puppet.fenced)
 
     def join(self) -> None:
-        """Join anew, after it left or crashed."""
-        self._server.call(self._puppet.join)
+        """Join again, after it left or crashed."""
+        self._do(self._puppet.join)
 
     def leave(self) -> None:
-        """Leave in good order."""
-        self._server.call(self._puppet.leave)
+        """Leave the group with its protocol's request."""
+        self._do(self._puppet.leave)
 
     def crash(self) -> None:
-        """Do nothing more, and close the connection without a word."""
-        self._server.call(self._puppet.crash)
+        """Close the connection and stop, without leaving the group."""
+        self._do(self._puppet.crash)
 
     def silence(self) -> None:
-        """Do nothing more, but keep the connection."""
-        self._server.call(self._puppet.silence)
+        """Send nothing more, but keep the connection."""
+        self._do(self._puppet.silence)
 
     def commit(self, offsets: Mapping[tuple[str, int], int], *, generation: int | None = None) -> None:
         """Commit offsets by topic and partition, as a member of its generation or of another one."""
-        self._server.call(partial(self._puppet.commit, offsets, generation=generation))
+        self._do(partial(self._puppet.commit, offsets, generation=generation))
 
 
 class ClientAssignorHandle(PuppetHandle):
@@ -263,16 +301,16 @@ class ClientAssignorHandle(PuppetHandle):
 
     @property
     def metadata(self) -> bytes:
-        """What the assignor said to it with its assignment."""
+        """The assignor's metadata in its assignment."""
         return self._seen(lambda: self._puppet.metadata)
 
     @property
     def assignor_error(self) -> int:
-        """The error that the assignor said to it, 0 for none."""
+        """The assignor's error in its assignment, 0 for none."""
         return self._seen(lambda: self._puppet.assignor_error)
 
     def say(self, *assignors: PuppetAssignor) -> None:
-        """Have these assignors from now on, or say other metadata."""
+        """Use these assignors from now on, or new metadata of theirs."""
         self._server.call(lambda: self._puppet.say(*assignors))
 
 
@@ -283,9 +321,9 @@ class RegisteredHandle(PuppetHandle):
 
     @property
     def positions(self) -> dict[tuple[str, int], int]:
-        """The offsets that it began from, by topic and partition, -1 where none was committed."""
+        """Its first offsets, by topic and partition, -1 without a committed offset."""
         return self._seen(lambda: dict(self._puppet.positions))
 
     def rewind(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Let the group go on from these offsets."""
+        """Set the offsets from which the group continues."""
         self._server.call(lambda: self._puppet.rewind(offsets))

@@ -1,13 +1,13 @@
-"""The test kit on trio: a coordinator in the caller's own nursery, with all that a test may do to it.
+"""`Kit`: a coordinator in the caller's own trio nursery, with all actions and waits of a test.
 
-Decides how coordinator, clock, puppets and faults go together, and how the clock is put forward: from one thing that
-happens to the next, so that nothing is skipped. `server.py` is the same for tests that do not run on trio.
+It connects coordinator, clock, puppets and faults. Advancing the clock goes from one due action to the next, so that
+none is skipped. `server.py` offers the same to tests that do not run on trio.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -20,52 +20,78 @@ import trio
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.lab_workbench import LabWorkbench
-from kafka_shim.groups.trace import SCHEMA_VERSION
+from kafka_shim.groups.timers import Timer
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
-from kafka_shim.lab.casting import cast
 from kafka_shim.lab.clock import TestClock
-from kafka_shim.lab.consumer_puppets import ConsumerManner, ConsumerPuppet, ConsumerScript
 from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.lab.faults import Fault
-from kafka_shim.lab.group_waits import STORY_LINES, TIMEOUT, NotReached
-from kafka_shim.lab.interception import split_match
+from kafka_shim.lab.group_waits import STORY_LINES, TIMEOUT, GroupWaits, NotReached
+from kafka_shim.lab.interception import MATCH_FIELDS, similar, split_match
+from kafka_shim.lab.killed import Killed
+from kafka_shim.lab.puppet_kinds import start_puppet
 from kafka_shim.lab.puppets import Manner, Puppet, Script
 from kafka_shim.lab.scheduler import Scheduler
-from kafka_shim.lab.share_puppets import SharePuppet
-from kafka_shim.lab.streams_puppets import StreamsPuppet, StreamsScript
+from kafka_shim.persistence.files import private
 from kafka_shim.persistence.store import Store
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.history import EventHistory
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server, ServerConfig, serve
-from kafka_shim.testing.data import TopicData
+from kafka_shim.testing.waits import Waits, awaited
+from kafka_shim.trace.events import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet
+    from kafka_shim.lab.consumer_puppets import ConsumerManner, ConsumerPuppet, ConsumerScript
     from kafka_shim.lab.registered_puppets import RegisteredPuppet, RegisteredScript
+    from kafka_shim.lab.share_puppets import SharePuppet
+    from kafka_shim.lab.streams_puppets import StreamsPuppet, StreamsScript
 
 FOR_TESTS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "50",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.heartbeat.interval.ms": "50",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.heartbeat.interval.ms": "50",
+    "group.streams.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
 }
-"""Settings that differ from Kafka's where a test says nothing else: no delay that nobody waits for a reason."""
+"""Settings that differ from Kafka's defaults unless a test sets them: no delay without a purpose. A member of a newer
+group learns of each change by its next heartbeat, and the coordinator chooses the time between two of them.
+"""
 
 HEARTBEAT_SECONDS: Final = 0.1
 
-Made = TypeVar("Made", bound="Script | Manner | ConsumerScript | ConsumerManner | StreamsScript | RegisteredScript")
+Built = TypeVar("Built", bound="Script | Manner | ConsumerScript | ConsumerManner | StreamsScript | RegisteredScript")
 
 
 class UnfiredFaults(AssertionError):
-    """Faults were declared and have never happened, so the test has not shown what it says."""
+    """Faults were declared and never happened, so the test has not tested them."""
 
 
-class Kit(TopicData, LabWorkbench):
-    """A running coordinator. Everything here is for its own thread alone.
+class AwaitedGroup(GroupWaits):
+    """The waits of `GroupWaits`; `waits` has those that no task has begun yet."""
 
-    `faults` and `barriers` are those in force, `history` keeps what happened, `store` can be made to fail, `clock` is
-    the coordinator's time.
+    waits: Waits
+
+    stable = awaited(GroupWaits.stable)
+    owns = awaited(GroupWaits.owns)
+    empty = awaited(GroupWaits.empty)
+    next = awaited(GroupWaits.next)
+    committed = awaited(GroupWaits.committed)
+    caught_up = awaited(GroupWaits.caught_up)
+    no_rebalance_for = awaited(GroupWaits.no_rebalance_for)
+
+
+class Kit(LabWorkbench):
+    """A running coordinator. Use everything here only in its own thread.
+
+    `faults` and `barriers` are those in force, `history` has the events, `store` can be made to fail, `clock` is the
+    coordinator's time, `waits` has those that no task has begun yet.
     """
 
     clock: TestClock
@@ -81,94 +107,113 @@ class Kit(TopicData, LabWorkbench):
     ) -> None:
         super().__init__(server, nursery, clock, history)
         self.store = store
+        clock.mover, clock.woken = self.advance, self.rearm
+        self.waits = Waits()
         self.scheduler = Scheduler(self.cluster)
         self.scheduler.woken = self._wake
         self._sleep = trio.CancelScope()
 
     @property
     def breakable(self) -> BreakableStore:
-        """The store; of a kit that has one."""
+        """The store, which this kit must have."""
         assert self.store is not None
         return self.store
+
+    def waits_for(self, name: str) -> AwaitedGroup:
+        """Make the waits for a group, which must be awaited."""
+        group = AwaitedGroup(self.cluster, self.history, self.conditions, name)
+        group.waits = self.waits
+        return group
 
     # Members
 
     def puppet(self, group: str, topics: Sequence[str], **script: Any) -> Puppet:
-        """A scripted member that joins now; `script` are the other fields of `Script`.
+        """Start a scripted member that joins now; `script` are the other fields of `Script`.
 
-        Its heartbeats are more frequent than a real client's, so that it hears soon when it has to join again.
+        Its heartbeats are more frequent than a real client's, so that it learns of a rebalance soon.
         """
         script = {"heartbeat_interval": HEARTBEAT_SECONDS} | script
         if isinstance(script.get("manner"), Mapping):
-            script["manner"] = made_of(Manner, "A manner", script["manner"])
+            script["manner"] = build(Manner, "A manner", script["manner"])
         self._check_topics(topics)
-        puppet = Puppet(self.scheduler, made_of(Script, "A puppet", {"group": group, "topics": topics} | script))
+        puppet = Puppet(self.scheduler, build(Script, "A puppet", {"group": group, "topics": topics} | script))
         puppet.join()
         return puppet
 
     def consumer_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ConsumerPuppet:
-        """A scripted member of the consumer protocol (KIP-848) that joins now; `script` are the other fields of
-        `ConsumerScript`. It sends heartbeats as often as the coordinator says."""
+        """Start a scripted member of the consumer protocol (KIP-848) that joins now; `script` are the other fields of
+        `ConsumerScript`. The coordinator sets its heartbeat interval.
+        """
+        # Each kind but the classic one is imported at its first use: a test has few kinds.
+        from kafka_shim.lab.consumer_puppets import ConsumerManner, ConsumerPuppet, ConsumerScript
+
         if isinstance(script.get("manner"), Mapping):
-            script["manner"] = made_of(ConsumerManner, "A manner", script["manner"])
+            script["manner"] = build(ConsumerManner, "A manner", script["manner"])
         self._check_topics(topics)
         fields = {"group": group, "topics": topics} | script
-        puppet = ConsumerPuppet(self.scheduler, made_of(ConsumerScript, "A puppet", fields))
+        puppet = ConsumerPuppet(self.scheduler, build(ConsumerScript, "A puppet", fields))
         puppet.join()
         return puppet
 
     def share_puppet(self, group: str, topics: Sequence[str], **script: Any) -> SharePuppet:
-        """A scripted member of a share group (KIP-932) that joins now; `script` are other fields of `ConsumerScript`.
-        It fetches nothing."""
+        """Start a scripted member of a share group (KIP-932) that joins now; `script` are other fields of
+        `ConsumerScript`. It fetches nothing.
+        """
+        from kafka_shim.lab.share_puppets import ConsumerScript, SharePuppet
+
         self._check_topics(topics)
         fields = {"group": group, "topics": topics} | script
-        puppet = SharePuppet(self.scheduler, made_of(ConsumerScript, "A puppet", fields))
+        puppet = SharePuppet(self.scheduler, build(ConsumerScript, "A puppet", fields))
         puppet.join()
         return puppet
 
     def streams_puppet(self, group: str, topics: Sequence[str], **script: Any) -> StreamsPuppet:
-        """A scripted member of a streams group (KIP-1071) that joins now; `script` are the other fields of
-        `StreamsScript`. It processes nothing."""
+        """Start a scripted member of a streams group (KIP-1071) that joins now; `script` are the other fields of
+        `StreamsScript`. It processes nothing.
+        """
+        from kafka_shim.lab.streams_puppets import StreamsPuppet, StreamsScript
+
         self._check_topics(topics)
         fields = {"group": group, "topics": topics} | script
-        puppet = StreamsPuppet(self.scheduler, made_of(StreamsScript, "A puppet", fields))
+        puppet = StreamsPuppet(self.scheduler, build(StreamsScript, "A puppet", fields))
         puppet.join()
         return puppet
 
-    def cast(self, kind: str, script: Mapping[str, Any]) -> Puppet:
-        """A scripted member of a kind; see `shim/lab/casting.py`. Raises ValueError and Refused."""
+    def start_puppet(self, kind: str, script: Mapping[str, Any]) -> Puppet:
+        """Start a scripted member of a kind; see `shim/lab/puppet_kinds.py`. Raises ValueError and Refused."""
         self._check_topics(script["topics"])
-        return cast(self.scheduler, kind, script)
+        return start_puppet(self.scheduler, kind, script)
 
     def client_assignor_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ClientAssignorPuppet:
-        """A scripted member that computes assignments itself, joining now; `script` are the other fields of
-        `ClientAssignorScript`. The coordinator must serve the experiment `client-assignors`."""
-        # Imported here: only a server with the experiment has its modules.
+        """Start a scripted member that computes assignments itself; `script` are the other fields of
+        `ClientAssignorScript`. The coordinator must serve the experiment `client-assignors`.
+        """
         from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet, ClientAssignorScript
 
         if "client-assignors" not in self.cluster.config.experimental:
             raise ValueError("The coordinator does not serve client-assignors: start it with experimental=[...].")
         self._check_topics(topics)
         fields = {"group": group, "topics": topics} | script
-        puppet = ClientAssignorPuppet(self.scheduler, made_of(ClientAssignorScript, "A puppet", fields))
+        puppet = ClientAssignorPuppet(self.scheduler, build(ClientAssignorScript, "A puppet", fields))
         puppet.join()
         return puppet
 
     def registered_puppet(self, group: str, topics: Sequence[str], **script: Any) -> RegisteredPuppet:
-        """A scripted member that registers with the controller of its group, as before Kafka 0.9; `script` are the
-        other fields of `RegisteredScript`. The coordinator must serve the experiment `designs`."""
+        """Start a scripted member that registers with the controller of its group, as before Kafka 0.9; `script` are
+        the other fields of `RegisteredScript`. The coordinator must serve the experiment `designs`.
+        """
         from kafka_shim.lab.registered_puppets import RegisteredPuppet, RegisteredScript
 
         if "designs" not in self.cluster.config.experimental:
             raise ValueError("The coordinator does not serve designs: start it with experimental=[...].")
         self._check_topics(topics)
         fields = {"group": group, "topics": topics, "heartbeat_interval": HEARTBEAT_SECONDS} | script
-        puppet = RegisteredPuppet(self.scheduler, made_of(RegisteredScript, "A puppet", fields))
+        puppet = RegisteredPuppet(self.scheduler, build(RegisteredScript, "A puppet", fields))
         puppet.join()
         return puppet
 
     def _check_topics(self, topics: Sequence[str]) -> None:
-        """Raises Refused, in one sentence, if one does not exist."""
+        """Raise Refused, in one sentence, if a topic does not exist."""
         arguments.names("topics", topics)
         if missing := [topic for topic in topics if self.cluster.topics.named(topic) is None]:
             there = ", ".join(sorted(topic.name for topic in self.cluster.topics.all())) or "none"
@@ -179,31 +224,34 @@ class Kit(TopicData, LabWorkbench):
     # Faults
 
     def fault(self, action: str, api: str | None = None, **fields: Any) -> Fault:
-        """Put a fault in force: `action`, and fields of `Match` and `Plan`; see `shim/lab/faults.py`."""
+        """Declare a fault: `action`, and fields of `Match` and `Plan`; see `shim/lab/faults.py`."""
         arguments.match_of(fields)
         return self.faults.declare({"action": action} | ({} if api is None else {"api": api}) | fields)
 
     def barrier(self, point: str, **match: Any) -> Barrier:
-        """Put a barrier in force at a named point or at the requests of an API; see `shim/lab/barriers.py`."""
+        """Set up a barrier at a named point or at the requests of an API; see `shim/lab/barriers.py`."""
         arguments.match_of(match)
         where = match.pop("at", None)
-        found, rest = split_match(match)
+        selected, rest = split_match(match)
         if rest:
-            raise TypeError(f"A barrier has no {', '.join(rest)}.")
+            names = [*MATCH_FIELDS, "at"]
+            raise TypeError(f"A barrier has no {', '.join(rest)}; {similar(min(rest), names)}")
         if where is not None:
-            return self.barriers.add(replace(found, api=point), where)
-        return self.barriers.at(point, found)
+            return self.barriers.add(replace(selected, api=point), where)
+        return self.barriers.at(point, selected)
 
+    @awaited
     async def fired(self, fault: Fault, times: int = 1, timeout: float = TIMEOUT) -> None:
-        """Wait until a fault has happened so often. Raises NotReached."""
+        """Wait until a fault has happened `times` times. Raises NotReached."""
         if not await self.interception.until(lambda: fault.fired >= times, timeout):
             raise NotReached(
                 f"Waited {timeout:g} s for the fault {fault} to happen {times} times; it was {fault.fired}."
                 + self._so_far()
             )
 
+    @awaited
     async def reached(self, barrier: Barrier, requests: int = 1, timeout: float = TIMEOUT) -> None:
-        """Wait until a barrier holds so many. Raises NotReached."""
+        """Wait until a barrier holds `requests` requests. Raises NotReached."""
         if not await barrier.reached_by(requests, timeout):
             raise NotReached(
                 f"Waited {timeout:g} s for the {barrier} to hold {requests}; it holds {len(barrier.held)}."
@@ -215,21 +263,59 @@ class Kit(TopicData, LabWorkbench):
         return "\n  ".join(["\nThe story so far:", *story])
 
     def verify(self) -> None:
-        """Raise UnfiredFaults if there are faults that never happened and are not optional."""
+        """Raise UnfiredFaults if a fault that is not optional never happened."""
         if unfired := self.faults.unfired():
             raise UnfiredFaults(f"Never happened: {'; '.join(map(str, unfired))}.")
 
     def disconnect(self, client_id: str) -> int:
-        """Close all connections of clients with this id, which may have `*` and `?`; how many these were."""
-        found = [session for session in self.cluster.sessions() if fnmatchcase(session.client_id, client_id)]
-        for session in found:
+        """Close all connections of clients with this id, which may have `*` and `?`; return their number."""
+        sessions = [session for session in self.cluster.sessions() if fnmatchcase(session.client_id, client_id)]
+        for session in sessions:
             session.transport.close()
-        return len(found)
+        return len(sessions)
+
+    def kill(self, client_id: str) -> Killed:
+        """Kill clients: drop all that they send, and all that is sent to them, until `clear()` of the result.
+
+        `client_id` may have `*` and `?`. To the coordinator they are dead processes, which do not leave their groups.
+        Raises ValueError if no client with this id is connected.
+        """
+        connected = {session.client_id for session in self.cluster.sessions() if session.client_id}
+        if not any(fnmatchcase(each, client_id) for each in connected):
+            others = similar(client_id, connected) if connected else "none is."
+            raise ValueError(f"No client {client_id!r} is connected; {others}")
+        return Killed(self.interception, client_id)
+
+    def expire(self, group: str, member: str) -> None:
+        """End the session of a member now, as after a silence of its session timeout; the clock stays.
+
+        `member` is a client id, a group instance id or a member id. Raises ValueError if no session of it runs: a
+        member that waits in a JoinGroup has none.
+        """
+        ids = {each.member_id for each in self.group(group).now.called(member)}
+        timers = [timer for timer in self.sessions() if timer.group_id == group and timer.member_id in ids]
+        if not timers:
+            raise ValueError(f"No session of {member!r} runs in the group {group!r}. {self.group(group).now}")
+        groups = self.cluster.ownership.owner_of(group).groups
+        for timer in timers:
+            groups.timers.arm(timer, self.clock())
+        self.do_due()
+
+    def sessions(self) -> list[Timer]:
+        """Return the timers of all members' sessions that run."""
+        armed = [timer for node in self.cluster.nodes.values() for timer in node.groups.timers.armed()]
+        return [timer for timer in armed if timer.kind == "session"]
+
+    @awaited
+    async def until(self, condition: Callable[[], bool], goal: str, timeout: float = TIMEOUT) -> None:
+        """Wait until a condition on this coordinator is true; `goal` says which. Raises NotReached."""
+        if not await self.conditions.until(condition, timeout):
+            raise NotReached(f"Waited {timeout:g} s in vain for {goal}.{self._so_far()}")
 
     # Time
 
     def advance(self, seconds: float) -> None:
-        """See `LabWorkbench.advance`. Raises ValueError for a time that cannot pass."""
+        """See `LabWorkbench.advance`. Raises ValueError for an impossible duration."""
         arguments.seconds("The time to put the clock forward", seconds)
         super().advance(seconds)
 
@@ -247,10 +333,10 @@ class Kit(TopicData, LabWorkbench):
         super().rearm()
         self._wake()
 
-    # What happened
+    # Trace
 
     def write_trace(self, path: Path) -> None:
-        """Write what happened as a trace file (`docs/trace.md`)."""
+        """Write the events so far as a trace file (`docs/trace.md`)."""
         nodes = [
             {"node": node.id, "host": node.address.host, "port": node.address.port}
             for node in self.cluster.nodes.values()
@@ -265,24 +351,27 @@ class Kit(TopicData, LabWorkbench):
         }
         offset = self.cluster.wall_offset
         events: Iterable[tuple[int, float, dict[str, Any]]] = self.history.since(0)
-        with path.open("wb") as file:
+        with open(path, "wb", opener=private) as file:
             began = self.clock()
             for number, now, event in [(0, began, header), *events]:
                 stamped = event | {"seq": number + 1, "mono": now, "wall": now + offset}
                 file.write(orjson.dumps(stamped, option=orjson.OPT_APPEND_NEWLINE))
 
-    # Running
+    # Tasks
 
     async def serve_control(self, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> str:
-        """Serve the HTTP control API too; its URL."""
-        # Imported here because it takes long, and most tests do without.
-        from kafka_shim.control.server import serve_control
+        """Serve the HTTP control API too; return its URL."""
+        # Imported here because the import is slow, and most tests do not need it.
+        try:
+            from kafka_shim.control.server import serve_control
+        except ModuleNotFoundError as error:
+            raise ImportError(f"The HTTP API needs {error.name}: pip install 'kafka-group-shim[cli]'") from error
 
         url: str = await self.nursery.start(partial(serve_control, self.server, host, port, token, True, self))
         return url
 
     async def play(self) -> None:
-        """Let puppets act when it is time, until cancelled."""
+        """Let puppets act when they are due, until cancelled."""
         while True:
             with trio.CancelScope() as self._sleep:
                 wait = self.scheduler.next_deadline() - self.clock()
@@ -296,10 +385,10 @@ class Kit(TopicData, LabWorkbench):
         self._sleep.cancel()
 
 
-def made_of(kind: type[Made], what: str, fields: Mapping[str, Any]) -> Made:
-    """A dataclass of these fields. Raises TypeError, in one sentence, for one it does not have."""
+def build(kind: type[Built], label: str, fields: Mapping[str, Any]) -> Built:
+    """Build a dataclass from these fields. Raises TypeError, in one sentence, for an unknown field."""
     if unknown := sorted(set(fields) - set(kind.__dataclass_fields__)):
-        raise TypeError(f"{what} has no {', '.join(unknown)}; it has {', '.join(kind.__dataclass_fields__)}.")
+        raise TypeError(f"{label} has no {', '.join(unknown)}; {similar(unknown[0], kind.__dataclass_fields__)}")
     return kind(**fields)
 
 
@@ -310,7 +399,7 @@ def server_config(
     release: str | None = None,
     experimental: Sequence[str] = (),
 ) -> ServerConfig:
-    """The configuration of a server for tests. Raises ValueError, in one sentence, for one that cannot be."""
+    """Build the configuration of a server for tests. Raises ValueError, in one sentence, for an impossible one."""
     settings = FOR_TESTS | arguments.settings_of(config)
     experiments = arguments.experiments_of(experimental)
     cluster = ClusterConfig(settings=settings, topics=arguments.topics_of(topics), experimental=experiments)
@@ -321,11 +410,20 @@ def server_config(
 
 
 @asynccontextmanager
-async def open_kit(config: ServerConfig, store: Store | None = None) -> AsyncIterator[Kit]:
-    """Start a coordinator in the nursery of an `async with` block, and stop it at the end."""
+async def open_kit(config: ServerConfig, store: Store | str | None = None) -> AsyncIterator[Kit]:
+    """Start a coordinator in the nursery of an `async with` block, and stop it at the end.
+
+    Raises ForgottenWaits at the end if a wait was never awaited, and ValueError for a store that cannot be opened.
+    """
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError("This coordinator runs on trio: with another event loop, use AsyncCoordinator.")
+    if isinstance(store, str):
+        with _store_at(store, config.cluster) as of_url:
+            async with open_kit(config, of_url) as kit:
+                yield kit
+        return
     clock = TestClock()
     breakable = BreakableStore(store)
-
     ended = trio.Event()
     config = replace(config, cluster=replace(config.cluster, clock=clock, clock_ahead=clock.ahead))
 
@@ -346,6 +444,23 @@ async def open_kit(config: ServerConfig, store: Store | None = None) -> AsyncIte
             with trio.CancelScope(shield=True):
                 await ended.wait()
             nursery.cancel_scope.cancel()
+    kit.waits.check()
+
+
+@contextmanager
+def _store_at(url: str, config: ClusterConfig) -> Iterator[Store]:
+    # Imported here: most tests keep their records in memory.
+    from kafka_shim.groups.config import NAMES, GroupConfig
+    from kafka_shim.persistence.store import StoreError
+    from kafka_shim.persistence.stores import open_store
+
+    settings = [f"{name}={value}" for name, value in config.settings.items() if name in NAMES]
+    try:
+        store = open_store(url, GroupConfig().with_settings(settings).offsets_topic_num_partitions)
+    except StoreError as error:
+        raise ValueError(str(error)) from None
+    with closing(store):
+        yield store
 
 
 def open_coordinator(
@@ -354,10 +469,10 @@ def open_coordinator(
     config: Mapping[str, str] | None = None,
     brokers: int = 1,
     release: str | None = None,
-    store: Store | None = None,
+    store: Store | str | None = None,
     experimental: Sequence[str] = (),
 ) -> AbstractAsyncContextManager[Kit]:
-    """A coordinator for tests that run on trio; the arguments are those of `CoordinatorServer`.
+    """Start a coordinator for tests that run on trio; the arguments are those of `CoordinatorServer`.
 
     async with open_coordinator(topics={"orders": 4}) as kit:
         kit.puppet("billing", ["orders"])

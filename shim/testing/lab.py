@@ -1,6 +1,6 @@
-"""What `kafka-shim serve --lab` has beyond a server: puppets, and a store that fails on command.
+"""`Laboratory`: the parts of `kafka-shim serve --lab` beyond a server: puppets, and a store that fails on command.
 
-Decides nothing: `kafka_shim.cli` hands it to whoever runs the server, which must not know this folder.
+`kafka_shim.cli` passes it to the server, which must not import this folder.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class Laboratory:
         self._store: BreakableStore | None = None
 
     def store(self, store: Store) -> Store:
-        """The store to serve from; one that processes share is none that a test may break."""
+        """Return the store to serve from: one that can be made to fail, unless processes share it."""
         if isinstance(store, SharedStore):
             return store
         self._store = BreakableStore(store)
         return self._store
 
     def config(self, config: ClusterConfig) -> ClusterConfig:
-        """The same configuration with a clock that can be moved."""
+        """Return the same configuration with a clock that can be moved."""
         return replace(config, clock=self._clock, clock_ahead=self._clock.ahead)
 
     def workbench(self, server: Server, nursery: trio.Nursery) -> LabWorkbench:
-        """The workbench of a server that has started; its puppets begin to act."""
+        """Return the workbench of a running server, and start its puppets."""
         kit = Kit(server, self._clock, self._store, nursery)
         nursery.start_soon(kit.play)
         return kit

@@ -1,7 +1,7 @@
-"""The pytest plugin: a coordinator as a fixture, configured by a marker, with its story when the test fails.
+"""The pytest plugin: a coordinator as a fixture, configured by a marker, with its story in the report of a failed test.
 
-Decides how long a coordinator lives, which test it belongs to, and what a failed test's report says of it. It imports
-nothing of ours until a fixture is used, so that it costs nothing in runs that do not use it.
+It imports nothing of ours until a fixture is used, so that it costs nothing in other runs. pytest would rewrite the
+assertions of every module in a package with a plugin; here it rewrites this module alone.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import pytest
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import TracebackType
 
     from kafka_shim.testing import AsyncCoordinator, CoordinatorServer
     from kafka_shim.testing.coordinator import Coordinator
 
 MARKER: Final = "kafka_coordinator"
 _MARKER_HELP: Final = (
-    "kafka_coordinator(topics=..., config=..., brokers=..., release=..., faults=..., experimental=...): what the"
-    " coordinator of this test is like; the arguments are those of kafka_shim.testing.CoordinatorServer."
+    "kafka_coordinator(topics=..., config=..., brokers=..., release=..., faults=..., security=..., users=...): the"
+    " configuration of this test's coordinator; the arguments are those of kafka_shim.testing.CoordinatorServer."
 )
 STORY_LINES: Final = 200
 
@@ -29,14 +30,14 @@ _running: Final = pytest.StashKey[list["_Running"]]()
 
 
 class _Running(NamedTuple):
-    """A coordinator that a test uses; `since` is the number of the last event that was not the test's."""
+    """A coordinator that a test uses; `since` is the number of the last event before the test."""
 
     server: Coordinator
     since: int
 
 
 class Coordinators:
-    """Makes coordinators for one test; they end with it."""
+    """Starts coordinators for one test; they stop after it."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
@@ -57,9 +58,9 @@ class Coordinators:
 
 
 class SharedCoordinator(NamedTuple):
-    """The coordinator of all tests of a session, and what is this test's alone.
+    """The coordinator of all tests of a session, and a prefix for this test's groups and topics.
 
-    `prefix` begins the names of this test's groups and topics; the methods put it before the names of their arguments.
+    The methods put `prefix` before the names in their arguments.
     """
 
     server: CoordinatorServer
@@ -67,30 +68,39 @@ class SharedCoordinator(NamedTuple):
 
     @property
     def bootstrap(self) -> str:
-        """The bootstrap servers of clients."""
+        """The bootstrap servers for clients."""
         return self.server.bootstrap
 
     def name(self, name: str) -> str:
-        """A name of this test's own; one that is already so is given back."""
+        """Return a name with this test's prefix; a name with the prefix is returned unchanged."""
         return name if name.startswith(self.prefix) else self.prefix + name
 
     def group(self, name: str) -> Any:
-        """Waits for what becomes of a group of this test."""
+        """Return the waits for a group of this test."""
         return self.server.group(self.name(name))
 
+    def lag(self, group: str) -> dict[tuple[str, int], int]:
+        """Return the number of records after the committed offset of a group of this test, by topic and partition."""
+        lag = self.server.lag(self.name(group))
+        return {(topic.removeprefix(self.prefix), partition): behind for (topic, partition), behind in lag.items()}
+
+    def records(self, topic: str, partition: int | None = None, *, committed: bool = True) -> list[Any]:
+        """Return the records of a topic of this test, or of one partition, as a consumer sees them."""
+        return self.server.records(self.name(topic), partition, committed=committed)
+
     def puppet(self, group: str, topics: list[str], **script: Any) -> Any:
-        """A scripted member of a group of this test, on topics of this test."""
+        """Start a scripted member of a group of this test, on topics of this test."""
         return self.server.puppet(self.name(group), [self.name(topic) for topic in topics], **script)
 
     def create_topic(self, name: str, partitions: int = 1) -> str:
-        """Make a topic of this test; its whole name."""
+        """Create a topic of this test; return its whole name."""
         self.server.create_topic(self.name(name), partitions)
         return self.name(name)
 
 
 @pytest.fixture
 def kafka_coordinator_factory(request: pytest.FixtureRequest) -> Iterator[Coordinators]:
-    """Starts coordinators, each on ports of its own; they stop after the test."""
+    """Starts coordinators, each on its own ports; they stop after the test."""
     factory = Coordinators(request.node)
     yield factory
     factory.stop()
@@ -98,7 +108,7 @@ def kafka_coordinator_factory(request: pytest.FixtureRequest) -> Iterator[Coordi
 
 @pytest.fixture
 def kafka_coordinator(kafka_coordinator_factory: Coordinators) -> CoordinatorServer:
-    """A coordinator of this test's own, as its `kafka_coordinator` marker says."""
+    """A coordinator for this test alone, configured by its `kafka_coordinator` marker."""
     return kafka_coordinator_factory()
 
 
@@ -131,10 +141,21 @@ def kafka_coordinator_session(
     _of(request.node).append(_Running(server, server.call(lambda: server.kit.history.seen)))
     marked = _marked(request.node)
     if refused := ", ".join(sorted(set(marked) - {"topics"})):
-        raise pytest.UsageError(f"The coordinator of the session is shared: a test says its topics, not its {refused}.")
+        raise pytest.UsageError(f"The coordinator of the session is shared: a test may set topics, not {refused}.")
     for name, partitions in marked.get("topics", {}).items():
         server.create_topic(_prefix(request.node) + name, partitions)
     return SharedCoordinator(server, _prefix(request.node))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Take the package from those with assertions to rewrite, before a conftest imports it.
+
+    Rewriting compiles some 300 modules again in each process. pytest has no public way to refuse it: if its set has
+    another name one day, that time is lost and nothing else.
+    """
+    hook = getattr(early_config.pluginmanager, "rewrite_hook", None)
+    getattr(hook, "_must_rewrite", set()).discard("kafka_shim")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -144,22 +165,69 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """A test that has passed fails after all if a fault that it declared never happened."""
+    """Fail a passed test if a fault that it declared never happened, or a wait was never awaited."""
     own = list(_of(item))
     for server in _scoped(item):
         _of(item).append(_Running(server, server.call(lambda of=server: of.kit.history.seen)))
     result = yield
     for running in own:
         running.server.verify()
+    for running in _of(item):
+        running.server.waits.check()
     return result
+
+
+SENTENCES: Final = (AssertionError, ImportError, RuntimeError, TypeError, ValueError)
+"""Errors of the kit that tell a test's author what to do, so that its frames add nothing."""
+_HIDDEN: Final = ("kafka_shim", "outcome", "trio")
+_RUNNERS: Final = ("_pytest", "pluggy", "pytest")
+
+
+def _hide_frames(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Take the kit's frames and trio's from a traceback, unless pytest shows all or the kit has a defect."""
+    frames = list(_frames(excinfo.tb))
+    users = [each for each in frames if str(each.tb_frame.f_globals.get("__name__")).split(".")[0] not in _HIDDEN]
+    ends_in_kit = frames[-1] not in users
+    if item.config.getoption("fulltrace") or not users or (ends_in_kit and not _is_sentence(excinfo)):
+        return
+    for each, after in zip(users, [*users[1:], None], strict=True):
+        each.tb_next = after
+
+
+def _touches_kit(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+    return "kafka_shim" in _packages(excinfo)
+
+
+def _only_kit(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Return True for an error that tells a test's author what to do, in a fixture of ours."""
+    return _packages(excinfo) <= {*_HIDDEN, *_RUNNERS} and "kafka_shim" in _packages(excinfo) and _is_sentence(excinfo)
+
+
+def _is_sentence(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+    return isinstance(excinfo.value, SENTENCES)
+
+
+def _packages(excinfo: pytest.ExceptionInfo[BaseException]) -> set[str]:
+    return {str(each.tb_frame.f_globals.get("__name__")).split(".")[0] for each in _frames(excinfo.tb)}
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test's report gets the story of its groups, and the path of the trace."""
+    """Add the story of its groups and the path of the trace to the report of a failed test."""
+    error = call.excinfo
+    if error is not None and _touches_kit(error):
+        _hide_frames(item, error)
     report = yield
+    if error is not None and call.when == "setup" and not item.config.getoption("fulltrace") and _only_kit(error):
+        report.longrepr = error.exconly()
     if report.failed and call.when == "call":
         for number, running in enumerate(_of(item), 1):
             report.sections.append(("kafka coordinator", _explained(item, running, number)))
@@ -175,8 +243,8 @@ def _explained(item: pytest.Item, running: _Running, number: int) -> str:
     except RuntimeError as error:
         return f"{error} {error.__cause__ or ''}"
     left_out = len(story) - STORY_LINES
-    shown = [f"({left_out} lines before these)"] * (left_out > 0) + story[-STORY_LINES:]
-    return "\n".join([*(shown or ["Nothing has happened."]), f"The trace: {path}"])
+    printed = [f"({left_out} lines before these)"] * (left_out > 0) + story[-STORY_LINES:]
+    return "\n".join([*(printed or ["Nothing has happened."]), f"The trace: {path}"])
 
 
 def _trace_path(item: pytest.Item, number: int) -> Path:
@@ -189,7 +257,7 @@ def _trace_path(item: pytest.Item, number: int) -> Path:
 
 
 def _scoped(item: pytest.Item) -> list[Coordinator]:
-    """The coordinators of fixtures that are the project's own; see `coordinator_fixture`."""
+    """Return the coordinators of the project's own fixtures; see `coordinator_fixture`."""
     from sys import modules
 
     ours = modules.get("kafka_shim.testing.coordinator")
@@ -205,13 +273,27 @@ def _of(item: pytest.Item) -> list[_Running]:
 
 
 def _marked(item: pytest.Item) -> dict[str, Any]:
-    """The arguments of the markers, the closest one's first."""
+    """Return the arguments of the markers; those of the closest one win."""
     arguments: dict[str, Any] = {}
     for mark in item.iter_markers(MARKER):
         if mark.args:
             raise pytest.UsageError(f"The marker {MARKER} takes keywords alone: {_MARKER_HELP}")
         arguments = dict(mark.kwargs) | arguments
+    if arguments:
+        _check_names(arguments)
     return arguments
+
+
+def _check_names(arguments: dict[str, Any]) -> None:
+    from inspect import signature
+
+    from kafka_shim.lab.interception import similar
+    from kafka_shim.testing import CoordinatorServer
+
+    names = [each for each in signature(CoordinatorServer).parameters if each != "self"]
+    for name in arguments:
+        if name not in names:
+            raise pytest.UsageError(f"The marker {MARKER} has no argument {name!r}; {similar(name, names)}")
 
 
 def _prefix(item: pytest.Item) -> str:

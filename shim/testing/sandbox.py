@@ -1,7 +1,8 @@
-"""A recorded run that goes on, served: a laboratory whose clock stands still, with puppets in place of the clients.
+"""`Sandbox`: a recorded run continued on a real port: a laboratory with a frozen clock, and puppets instead of the
+clients.
 
-Decides the order in which it starts. How a run is replayed is `lab/replay.py`'s, who is played by which puppet
-`lab/continuation.py`'s. It keeps the events of the replay, so that the page shows what went before.
+`lab/replay.py` replays the run, `lab/continuation.py` chooses the puppets. The events of the replay are kept, so that
+the page shows the past too.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ from kafka_shim.testing.kit import Kit
 
 Address = tuple[str, int]
 
-PUPPETS_SHOWN: Final = 20
+MAX_LINES: Final = 20
 
 
 class Unservable(Exception):
-    """A sandbox that cannot be; the message is one sentence."""
+    """The sandbox cannot start; the message is one sentence."""
 
 
 class Sandbox:
-    """A run from its replay on. Make it before the run is replayed: it keeps what happens from then on."""
+    """A run from its replay on. Create it before the run is replayed: it keeps the events from then on."""
 
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
-        self._history = EventHistory(replay.cluster.events)
+        self._history = EventHistory(replay.cluster.events, replay.cluster.wall_offset)
         self._history.start()
 
     def run(self, listen: Address, control: Address, token: str | None, say: Callable[[str], object]) -> None:
-        """Go on until SIGTERM or SIGINT; the last line that is said is the ready line.
+        """Continue until SIGTERM or SIGINT; the last line passed to `say` is the ready line.
 
         Raises TooEarly, and Unservable.
         """
@@ -72,7 +73,7 @@ class Sandbox:
                 nursery.cancel_scope.cancel()
 
     async def serve(self, listen: Address, nursery: trio.Nursery) -> tuple[Kit, Continuation]:
-        """Go on in a nursery, with clients on `listen` and the brokers after it. Raises TooEarly, OSError."""
+        """Continue in a nursery, with clients on `listen` and the brokers after it. Raises TooEarly, OSError."""
         clock = self._replay.go_on()
         config = ServerConfig(host=listen[0], port=listen[1])
         server: Server = await nursery.start(serve_made, config, self._replay.cluster)
@@ -85,14 +86,13 @@ class Sandbox:
 
 
 def takeovers(kit: Kit, continuation: Continuation) -> list[str]:
-    """Who is played by which puppet, and who by none."""
+    """Return lines with the member of each puppet, and the members without a puppet."""
     lines = [
-        f"puppet {number} goes on as {puppet.member_id} of {puppet.script.group}"
-        for number, puppet in list(kit.puppets.items())[:PUPPETS_SHOWN]
+        f"puppet {number} continues as {puppet.member_id} of {puppet.script.group}"
+        for number, puppet in list(kit.puppets.items())[:MAX_LINES]
     ]
-    if len(continuation.puppets) > PUPPETS_SHOWN:
-        lines.append(f"and {len(continuation.puppets) - PUPPETS_SHOWN} more puppets")
+    if len(continuation.puppets) > MAX_LINES:
+        lines.append(f"and {len(continuation.puppets) - MAX_LINES} more puppets")
     return lines + [
-        f"nobody goes on as {each.member_id} of {each.group}: {each.why}"
-        for each in continuation.unplayed[:PUPPETS_SHOWN]
+        f"no puppet for {each.member_id} of {each.group}: {each.why}" for each in continuation.unplayed[:MAX_LINES]
     ]

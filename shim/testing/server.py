@@ -1,27 +1,29 @@
-"""A coordinator in a thread of the test's process, for tests that may block while they wait.
-
-Decides nothing: every wait is that of the kit, in the coordinator's own thread.
-"""
+"""`CoordinatorServer`: a coordinator in a thread of the test's process, for tests that may block."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from kafka_shim.lab import arguments
+from kafka_shim.testing.calls import explains_calls
 from kafka_shim.testing.coordinator import Coordinator
 from kafka_shim.testing.handles import BarrierHandle, FaultHandle, Group
 
+T = TypeVar("T")
 
+
+@explains_calls
 class CoordinatorServer(Coordinator):
-    """A server on free ports of the loopback address, for as long as a `with` block lasts; see `Coordinator`.
+    """A server on free ports of the loopback address, for the duration of a `with` block; see `Coordinator`.
 
         with CoordinatorServer(topics={"orders": 4}) as server:
             consumer = KafkaConsumer("orders", bootstrap_servers=server.bootstrap, group_id="billing")
 
-    Leaving the block without an exception raises UnfiredFaults if a fault never happened that is not optional.
+    Leaving the block without an exception raises UnfiredFaults if a fault that is not optional never happened.
     """
 
     def __enter__(self) -> CoordinatorServer:
@@ -38,24 +40,51 @@ class CoordinatorServer(Coordinator):
             self.stop()
 
     def group(self, name: str) -> Group:
-        """Waits for what becomes of a group."""
+        """Return the waits for a group."""
         return Group(self, self.call(self.kit.group, name))
 
     def rewind(self, group: str, offsets: Mapping[tuple[str, int], int]) -> int:
-        """Let a group that is alive begin anew from these offsets, by topic and partition; see `shim/lab/rewind.py`.
+        """Restart a live group from these offsets, by topic and partition; see `shim/lab/rewind.py`.
 
-        Returns how many members had to begin anew, as soon as the offsets count. Raises CannotRewind.
+        Returns, once the offsets are stored, the number of members that had to rejoin. Raises CannotRewind.
         """
         rewind = self.call(self.kit.rewind, group, arguments.offsets_of(offsets))
         self.wait(rewind.durable)
         return rewind.removed
 
     def fault(self, action: str, api: str | None = None, **fields: Any) -> FaultHandle:
-        """Put a fault in force: an action, an API's name, and fields of `Match` and `Plan` (`shim/lab/faults.py`).
+        """Declare a fault: an action, an API's name, and fields of `Match` and `Plan` (`shim/lab/faults.py`).
 
         server.fault("error", "OffsetCommit", error="REBALANCE_IN_PROGRESS", group="billing", times=2)
         """
         return FaultHandle(self, self.call(partial(self.kit.fault, action, api, **fields)))
+
+    def play(self, scenario: Callable[..., Coroutine[Any, Any, T]], *arguments: Any, **options: Any) -> T:
+        """Play a scenario to its end, and return its result; see `shim/testing/scenarios.py`.
+
+        server.play(rolling_restart, "billing", ["orders"], members=3)
+        """
+        return cast("T", self.wait(partial(scenario, self.kit, *arguments, **options)))
+
+    @contextmanager
+    def playing(
+        self, scenario: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, **options: Any
+    ) -> Iterator[None]:
+        """Play a scenario during a `with` block; the end of the block waits for the end of the scenario.
+
+        with server.playing(coordinator_moves_mid_commit, "billing"):
+            consumer.commit()
+        """
+        from trio.testing import wait_all_tasks_blocked
+
+        played = self.submit(partial(scenario, self.kit, *arguments, **options))
+        try:
+            self.wait(wait_all_tasks_blocked)
+            yield
+        except BaseException:
+            played.cancel()
+            raise
+        played.result()
 
     def barrier(self, point: str, **match: Any) -> BarrierHandle:
         """Hold requests at a named point, or those of an API; `match` are fields of `Match`, and `at`="answer".

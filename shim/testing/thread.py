@@ -1,24 +1,26 @@
-"""A coordinator in a thread of the test's process, where it runs on trio.
+"""`CoordinatorThread`: a coordinator on trio in a thread of the test's process.
 
-Decides how code that does not run on trio uses it: a function is called in the coordinator's own thread, and whoever
-calls waits until it is done. What can be done there is in `kit.py`.
+Other threads call functions in the coordinator's own thread and wait for the result. `kit.py` has these functions.
 """
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from types import ModuleType
 from typing import Any, Final, TypeVar
 
 import trio
 
 from kafka_shim.persistence.store import Store
 from kafka_shim.server.server import ServerConfig, the_only
+from kafka_shim.testing import broken_polls
 from kafka_shim.testing.kit import Kit, open_kit
+from kafka_shim.testing.waits import Waits
 
 T = TypeVar("T")
 
@@ -26,9 +28,9 @@ _START_SECONDS: Final = 30.0
 
 
 class CoordinatorThread:
-    """A coordinator that is not started yet. With `control` the HTTP control API is served too, at `control_url`."""
+    """A coordinator, not started yet. With `control` the HTTP control API is served too, at `control_url`."""
 
-    def __init__(self, config: ServerConfig, store: Store | None, control: bool) -> None:
+    def __init__(self, config: ServerConfig, store: Store | str | None, control: bool) -> None:
         self._store = store
         self._config = config
         self._with_control = control
@@ -39,6 +41,8 @@ class CoordinatorThread:
         self._stop = trio.Event()
         self._failure: BaseException | None = None
         self._started = threading.Event()
+        self.waits = Waits()
+        """Waits that a test must await."""
 
     def start(self) -> None:
         """Start, and return when clients can connect."""
@@ -53,7 +57,7 @@ class CoordinatorThread:
             raise self._failure
 
     def stop(self) -> None:
-        """Stop, and return when everything is closed. Calling it again does nothing."""
+        """Stop, and return when everything is closed. A second call does nothing."""
         if self._thread is not None and self._token is not None:
             with suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._stop.set)
@@ -64,30 +68,30 @@ class CoordinatorThread:
 
     @property
     def control_url(self) -> str:
-        """Where the control API is, `http://127.0.0.1:PORT`; empty without `control`."""
+        """URL of the control API, `http://127.0.0.1:PORT`; empty without `control`."""
         return self._control_url
 
     @property
     def kit(self) -> Kit:
-        """The kit, for use in the server's own thread alone; see `call`."""
+        """The kit. Use it only in the server's own thread; see `call`."""
         if self._kit is None:
-            raise self._gone()
+            raise self._not_running()
         return self._kit
 
     def call(self, function: Callable[..., T], *arguments: object) -> T:
-        """Run a function in the server's own thread, between its other work, and return what it returns."""
+        """Run a function in the server's own thread, between its other work, and return its result."""
         settled = partial(self._settled, function, *arguments)
         try:
             if trio.lowlevel.in_trio_run() and self._token is not None:
-                # Trio's own way refuses to block another trio, which for a moment does no harm.
+                # Trio's own function refuses to block another trio, but for a moment that does no harm.
                 return self._called(settled, self._token)
             return trio.from_thread.run_sync(settled, trio_token=self._token)
         except trio.RunFinishedError:
-            raise self._gone() from self._failure
+            raise self._not_running() from self._failure
 
     def _called(self, function: Callable[[], T], token: trio.lowlevel.TrioToken) -> T:
         if threading.current_thread() is self._thread:
-            raise RuntimeError("In the server's own thread functions of the kit are called, not those of the server.")
+            raise RuntimeError("In the server's own thread, call the functions of the kit, not those of the server.")
         future: Future[T] = Future()
 
         def run() -> None:
@@ -100,28 +104,31 @@ class CoordinatorThread:
         return future.result()
 
     def wait(self, function: Callable[..., Any], *arguments: object) -> Any:
-        """Run an async function in the server's own thread, and return what it returns.
+        """Run an async function in the server's own thread, and return its result.
 
-        Raises RuntimeError where an event loop runs in the caller's thread: it would stand still meanwhile.
+        Raises RuntimeError if an event loop runs in the caller's thread: the wait would block it. Raises the error that
+        ends the polling of a consumer.
         """
         _refuse_on_a_loop()
         try:
-            return trio.from_thread.run(function, *arguments, trio_token=self._token)
+            return trio.from_thread.run(self._while_polled, partial(function, *arguments), trio_token=self._token)
         except trio.RunFinishedError:
-            raise self._gone() from self._failure
+            raise self._not_running() from self._failure
 
     def submit(self, function: Callable[..., Awaitable[T]], *arguments: object) -> Future[T]:
-        """Begin an async function in the server's own thread; cancelling the future cancels it."""
+        """Start an async function in the server's own thread; cancelling the future cancels it. It ends with the error
+        that ends the polling of a consumer.
+        """
         future: Future[T] = Future()
         scope = trio.CancelScope()
         token = self._token
         if token is None:
-            raise self._gone()
+            raise self._not_running()
 
         async def run() -> None:
             with scope:
                 try:
-                    result = await function(*arguments)
+                    result = await self._while_polled(partial(function, *arguments))
                 except Exception as error:
                     if not future.cancelled():
                         future.set_exception(error)
@@ -138,8 +145,16 @@ class CoordinatorThread:
         try:
             token.run_sync_soon(lambda: self.kit.nursery.start_soon(run))
         except trio.RunFinishedError:
-            raise self._gone() from self._failure
+            raise self._not_running() from self._failure
         return future
+
+    async def _while_polled(self, function: Callable[[], Awaitable[T]]) -> T:
+        token = trio.lowlevel.current_trio_token()
+        with trio.CancelScope() as scope, broken_polls.watching(lambda: token.run_sync_soon(scope.cancel)):
+            return await function()
+        error = broken_polls.first()
+        assert error is not None
+        raise error
 
     def _settled(self, function: Callable[..., T], *arguments: object) -> T:
         result = function(*arguments)
@@ -147,11 +162,11 @@ class CoordinatorThread:
         cluster.settle(cluster.clock())
         return result
 
-    def _gone(self) -> RuntimeError:
+    def _not_running(self) -> RuntimeError:
         if self._kit is None:
             return RuntimeError("The server has not been started.")
         ended = "" if self._failure is None else f": it ended with {type(self._failure).__name__}: {self._failure}"
-        return RuntimeError(f"The server is not running any more{ended or '.'}")
+        return RuntimeError(f"The server is no longer running{ended or '.'}")
 
     def _run(self) -> None:
         try:
@@ -171,12 +186,18 @@ class CoordinatorThread:
 
 
 def _refuse_on_a_loop() -> None:
+    asyncio = sys.modules.get("asyncio")  # in a process that has not imported it, no loop of it runs
+    if not trio.lowlevel.in_trio_run() and (asyncio is None or not _runs_in(asyncio)):
+        return
+    raise RuntimeError(
+        "A wait would block the event loop that runs here, and the clients it waits for: use AsyncCoordinator, with"
+        " waits to await."
+    )
+
+
+def _runs_in(asyncio: ModuleType) -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        if not trio.lowlevel.in_trio_run():
-            return
-    raise RuntimeError(
-        "A wait would block the event loop that runs here, and the clients it waits for: use AsyncCoordinator, whose"
-        " waits are awaited."
-    )
+        return False
+    return True

@@ -1,5 +1,5 @@
-"""The designs that Kafka weighed for the membership of groups, each simulated: what it costs and how it breaks.
+"""Simulations of the designs that Kafka considered for group membership: the cost and the failures of each.
 
-`messages.py` has the bytes, `world.py` time and the network, `eager.py` and `reconciling.py` the protocols,
-`scenarios.py` what happens to a group, `report.py` the tables and plots. Nothing here serves a request.
+`messages.py` has the messages, `world.py` time and network, `eager.py` and `reconciling.py` the protocols,
+`scenarios.py` the events, `report.py` the tables and plots. Nothing here serves a request.
 """

@@ -1,8 +1,7 @@
-"""The designs in which a group stops, gathers and starts again: who computes the assignment, and how it travels.
+"""Designs in which a group stops, gathers and starts again; they differ in who computes and distributes the assignment.
 
-Decides what the coordinator and a member do in each. They share the gathering: after a change everybody joins, as the
-answers to heartbeats demand, and the round ends when all have joined or the rebalance timeout is over. They differ in
-what happens then. Rounds, timers and errors are Kafka's where the proposals leave them open.
+In all of them, after a change every member joins again, as the answers to heartbeats demand, and the round ends when
+all have joined or the rebalance timeout is over. Rounds, timers and errors are Kafka's where the proposals define none.
 """
 
 from __future__ import annotations
@@ -47,35 +46,35 @@ STRATEGY: Final = "roundrobin"
 
 
 def dealt(members: Iterable[str], partitions: int) -> dict[str, list[int]]:
-    """Every partition, dealt out in turn."""
+    """Give out every partition in turn."""
     names = sorted(members)
     return {name: list(range(place, partitions, len(names))) for place, name in enumerate(names)}
 
 
 def partitions_in(assignment: bytes) -> list[int]:
-    """What `assignment_bytes` wrote."""
-    found = assignment_from_bytes(assignment)
-    assert found is not None
-    return found.assigned_partitions[0].partitions
+    """Decode the result of `assignment_bytes`."""
+    decoded = assignment_from_bytes(assignment)
+    assert decoded is not None
+    return decoded.assigned_partitions[0].partitions
 
 
 def assignment_bytes(partitions: Sequence[int]) -> bytes:
-    """A member's partitions as the consumer's assignors write them."""
+    """Encode a member's partitions as the consumer's assignors do."""
     topics = [TopicPartition(topic=TOPIC, partitions=list(partitions))]
     return assignment_to_bytes(ConsumerProtocolAssignment(assigned_partitions=topics, user_data=None), 0)
 
 
 Obtaining = Generator["Message | float", Any, tuple[int, Sequence[int]] | None]
-"""Steps that end with a generation and the partitions in it, or with None if the member has to join again."""
+"""Steps that end with a generation and the member's partitions, or with None if the member must join again."""
 
 
 class Eager(ABC):
-    """The coordinator of a design that gathers; subclasses say what they do with a round that is complete."""
+    """Coordinator of a design that gathers; subclasses define the rest of a round."""
 
     letter: ClassVar[str]
     title: ClassVar[str]
     interrupted: ClassVar[Message]
-    """The answer to a request that waits while a new round begins."""
+    """The answer to a request that waits when a new round begins."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -83,24 +82,24 @@ class Eager(ABC):
         self._leader = ""
         self.gathering = False
         self.waiting: dict[str, Reply] = {}
-        """Requests parked after the gathering: SyncGroups, or JoinGroups whose assignment is not there yet."""
-        self._heard: dict[str, float] = {}
+        """Requests parked after the gathering: SyncGroups, or JoinGroups without an assignment yet."""
+        self._last_seen: dict[str, float] = {}
         self._joined: dict[str, Reply] = {}
-        self._held = False
+        self._is_delayed = False
         self._round = 0
 
     @property
     def members(self) -> Iterable[str]:
-        return self._heard
+        return self._last_seen
 
     @property
     def leader(self) -> str:
-        """The first member by id, until it is gone."""
+        """The first member by id, as long as it is in the group."""
         return self._leader
 
     def receive(self, member_id: str, request: Message, reply: Reply) -> None:
-        if member_id in self._heard:
-            self._heard[member_id] = self.world.now
+        if member_id in self._last_seen:
+            self._last_seen[member_id] = self.world.now
         match request:
             case HeartbeatRequest():
                 reply(HeartbeatResponse(error_code=self.refusal(member_id, request.generation_id)))
@@ -112,18 +111,18 @@ class Eager(ABC):
 
     @abstractmethod
     def handle(self, member_id: str, request: Message, reply: Reply) -> None:
-        """A request that is no heartbeat."""
+        """Handle a request other than a heartbeat."""
 
     @abstractmethod
     def complete(self, joined: Mapping[str, Reply]) -> None:
-        """All members have joined the generation that begins now."""
+        """Handle a round in which all members have joined: the new generation begins."""
 
     @abstractmethod
     def obtain(self, me: Process) -> Obtaining:
-        """A member's steps from joining to its assignment."""
+        """Run a member's steps from joining to its assignment."""
 
     def behave(self, me: Process) -> Steps:
-        """What a member does, all its life."""
+        """Run a member for its whole life."""
         world = self.world
         while True:
             obtained = yield from self.obtain(me)
@@ -145,32 +144,32 @@ class Eager(ABC):
             me.stop()
 
     def watches_topics(self, member_id: str) -> bool:
-        """Whether it is this member's task to see that a topic has grown."""
+        """True if this member must detect that a topic has grown."""
         return member_id == self.leader
 
     def topic_grew(self) -> None:
-        """A topic has grown: a broker that assigns begins a round, others leave it to the members."""
-        if not self.gathering and not any(self.watches_topics(name) for name in self._heard):
+        """Handle the growth of a topic: a broker that assigns begins a round, others leave it to the members."""
+        if not self.gathering and not any(self.watches_topics(name) for name in self._last_seen):
             self.begin()
 
     def join(self, member_id: str, reply: Reply) -> None:
-        """A member joins the round, which begins now if none was on."""
+        """Add a member to the round, and begin one if there is none."""
         if not self.gathering:
             self.begin()
-        if member_id not in self._heard:
-            self._heard[member_id] = self.world.now
+        if member_id not in self._last_seen:
+            self._last_seen[member_id] = self.world.now
             self._watch(member_id)
         self._joined[member_id] = reply
         self._complete_if_all()
 
     def begin(self) -> None:
-        """Everybody has to join again."""
+        """Begin a round: every member must join again."""
         self.gathering = True
         self._round += 1
         number = self._round
         self.answer_waiting(dict.fromkeys(self.waiting, self.interrupted) if self.waiting else {})
-        if not self._heard:
-            self._held = True
+        if not self._last_seen:
+            self._is_delayed = True
             self.world.later(self.world.settings.initial_delay, self._unhold)
         self.world.later(self.world.settings.rebalance, lambda: self._give_up(number))
 
@@ -178,62 +177,67 @@ class Eager(ABC):
         """Answer all parked requests."""
         waiting, self.waiting = self.waiting, {}
         for member_id, reply in waiting.items():
-            if member_id in self._heard:
-                self._heard[member_id] = self.world.now
+            if member_id in self._last_seen:
+                self._last_seen[member_id] = self.world.now
             reply(responses[member_id])
 
     def refusal(self, member_id: str, generation: int) -> int:
-        """The error for a member in this generation, or 0."""
-        if member_id not in self._heard:
+        """Return the error for a member in this generation, or 0."""
+        if member_id not in self._last_seen:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if self.gathering:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.ILLEGAL_GENERATION if generation != self.generation else ErrorCode.NONE
 
     def _unhold(self) -> None:
-        self._held = False
+        self._is_delayed = False
         self._complete_if_all()
 
     def _give_up(self, number: int) -> None:
         if self.gathering and self._round == number:
-            self._heard = {name: heard for name, heard in self._heard.items() if name in self._joined}
+            self._last_seen = {name: last_seen for name, last_seen in self._last_seen.items() if name in self._joined}
             self._complete_if_all()
 
     def _complete_if_all(self) -> None:
-        if not self.gathering or self._held or not self._heard or self._joined.keys() != self._heard.keys():
+        if (
+            not self.gathering
+            or self._is_delayed
+            or not self._last_seen
+            or self._joined.keys() != self._last_seen.keys()
+        ):
             return
         self.gathering = False
         self.generation += 1
         if self._leader not in self._joined:
             self._leader = min(self._joined)
         joined, self._joined = self._joined, {}
-        self._heard = dict.fromkeys(self._heard, self.world.now)
+        self._last_seen = dict.fromkeys(self._last_seen, self.world.now)
         self.complete(joined)
 
     def _watch(self, member_id: str) -> None:
-        """Expel a member of which nothing is heard for the session timeout, unless a request of its is parked."""
+        """Expel a member after a silence of the session timeout, unless one of its requests is parked."""
 
         def look() -> None:
-            heard = self._heard.get(member_id)
-            if heard is None:
+            last_seen = self._last_seen.get(member_id)
+            if last_seen is None:
                 return
             session, now = self.world.settings.session, self.world.now
             if member_id in self._joined or member_id in self.waiting:
-                heard = now
-            if now < heard + session:
-                self.world.later(heard + session - now, look)
+                last_seen = now
+            if now < last_seen + session:
+                self.world.later(last_seen + session - now, look)
                 return
-            del self._heard[member_id]
+            del self._last_seen[member_id]
             if self.gathering:
                 self._complete_if_all()
-            elif self._heard:
+            elif self._last_seen:
                 self.begin()
 
         self.world.later(self.world.settings.session, look)
 
 
 class BrokerAssigns(Eager):
-    """(a) The broker has the assignors: a JoinGroup is answered with the member's own partitions."""
+    """(a) The broker has the assignors: the answer to a JoinGroup has the member's own partitions."""
 
     letter = "a"
     title = "the broker assigns"
@@ -269,8 +273,8 @@ class Registering(Eager):
     def handle(self, member_id: str, request: Message, reply: Reply) -> None:
         if isinstance(request, ControllerListGroupsRequest):
             session = int(self.world.settings.session * 1000)
-            found = GroupInfo(GROUP, list(self.members), [TOPIC], 1, "broker-1", 9092, session)
-            reply(ControllerListGroupsResponse([found], 0))
+            info = GroupInfo(GROUP, list(self.members), [TOPIC], 1, "broker-1", 9092, session)
+            reply(ControllerListGroupsResponse([info], 0))
         else:
             self.join(member_id, reply)
 
@@ -289,7 +293,7 @@ class Registering(Eager):
 
 
 class EveryoneComputes(Eager):
-    """(b) All members get the metadata of all, and each computes; hashes tell whether they saw the same topics."""
+    """(b) All members get the metadata of all, and each computes; hashes show whether they saw the same topics."""
 
     letter = "b"
     title = "every member computes"
@@ -366,7 +370,9 @@ class Phased(Eager):
 
 
 class MembershipFirst(Eager):
-    """(d) JoinGroup says who leads; the leader reads the metadata by DescribeGroup; SyncGroup waits for everybody."""
+    """(d) JoinGroup names the leader; the leader reads the metadata by DescribeGroup; SyncGroup waits for all
+    members.
+    """
 
     letter = "d"
     title = "DescribeGroup and a barrier"

@@ -1,9 +1,9 @@
-"""The messages of the designs that were never released nor are served here, in the bytes that their authors wrote down.
+"""Messages of designs that were neither released nor served here, in the layout of their authors.
 
-Decides layouts alone. Fields and their order are those of the proposals: the consumer rewrite of Kafka 0.9
+Fields and their order are those of the proposals: the consumer rewrite of Kafka 0.9
 (https://cwiki.apache.org/confluence/display/KAFKA/Kafka+0.9+Consumer+Rewrite+Design) and the edits of the client-side
-assignment proposal (https://cwiki.apache.org/confluence/display/KAFKA/Kafka+Client-side+Assignment+Proposal). What
-Kafka did release is in `apis/`, what is served as an experiment in `apis/experimental/`.
+assignment proposal (https://cwiki.apache.org/confluence/display/KAFKA/Kafka+Client-side+Assignment+Proposal). Released
+messages are in `apis/`, served experiments in `apis/experimental/`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class PartitionsOfTopic(Struct):
 
 
 class BrokerJoinRequest(Message, versions="0"):
-    """`metadata` is what an assignor on the broker would need to know of a member beyond its topics."""
+    """`metadata` is a broker assignor's input about a member besides its topics."""
 
     group_id: str = field(string)
     session_timeout: int = field(int32)
@@ -76,7 +76,7 @@ class MemberState(Struct):
 
 
 class PhasedJoinRequest(Message, versions="0"):
-    """`phase` 0 joins with `metadata`; 1 hands in `states`, computed by the synchronizer."""
+    """`phase` 0 joins with `metadata`; phase 1 sends `states`, computed by the synchronizer."""
 
     group_id: str = field(string)
     protocol_type: str = field(string)
@@ -136,7 +136,7 @@ class DescribeGroupResponse(Message, versions="0"):
 
 
 class StateSyncRequest(Message, versions="0"):
-    """`states` is empty but from the leader."""
+    """Only the leader sends `states`."""
 
     group_id: str = field(string)
     generation_id: int = field(int32)

@@ -1,8 +1,9 @@
-"""KIP-848, with assignors on the broker (f) and with assignors of the clients (g): nobody stops for others.
+"""Designs f and g of docs/designs.md: KIP-848 with assignors on the broker, or in the clients. No member stops its work
+until all members are ready.
 
-Decides what the coordinator and a member do. A group epoch counts the changes, a target assignment belongs to one of
-them, and every member goes there by itself: it gives up first, what it gave up goes to its new owner. In (g) a member
-computes the target, one at a time, for an epoch that may be past when it arrives.
+A group epoch counts the changes, a target assignment belongs to one epoch, and every member moves to it by itself: it
+revokes first, then the partitions go to their new owners. In (g) a member computes the target, one at a time; its epoch
+may be outdated on arrival.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ TOPIC_ID: Final = b"orders-topic-id."
 
 
 def balanced(owned: Mapping[str, Iterable[int]], partitions: int) -> dict[str, set[int]]:
-    """Every partition to one of these members, as evenly as it goes, and as few of those owned moved as that allows."""
+    """Divide the partitions evenly among these members, with as few moves as possible."""
     least, more = divmod(partitions, len(owned))
     target: dict[str, set[int]] = {}
     for name in sorted(owned, key=lambda name: (-len(list(owned[name])), name)):
@@ -60,9 +61,11 @@ def balanced(owned: Mapping[str, Iterable[int]], partitions: int) -> dict[str, s
 
 @dataclass
 class Member:
-    """A member on the coordinator: `granted` is what it may own, until it says that it has given some of it up."""
+    """A member on the coordinator: `granted` are the partitions that it may own, until it reports that it has revoked
+    some.
+    """
 
-    heard: float
+    last_seen: float
     epoch: int = 0
     granted: set[int] = field(default_factory=set)
     acknowledged: set[int] = field(default_factory=set)
@@ -88,25 +91,25 @@ class ServerAssigns:
 
     @property
     def leader(self) -> str:
-        """The last member by id, which gives partitions up when another joins."""
+        """The last member by id, which revokes partitions when another joins."""
         return max(self._members, default="")
 
     def topic_grew(self) -> None:
-        """A topic has grown."""
+        """Handle the growth of a topic."""
         self.change()
 
     def change(self) -> None:
-        """The group needs a new target."""
+        """Begin a new group epoch, and compute its target."""
         self.generation += 1
         self.compute()
 
     def compute(self) -> None:
-        """Find a target for the newest group epoch."""
+        """Compute a target for the newest group epoch."""
         owned = {name: self.target.get(name, set()) for name in self._members}
         self.install(balanced(owned, self.world.partitions) if owned else {}, self.generation)
 
     def install(self, target: dict[str, set[int]], epoch: int) -> None:
-        """Members go to this target from now on."""
+        """Install a target: members move to it from now on."""
         self.target, self.target_epoch = target, epoch
 
     def receive(self, member_id: str, request: Message, reply: Reply) -> None:
@@ -120,7 +123,7 @@ class ServerAssigns:
         elif member is None:
             reply(self.response(ErrorCode.UNKNOWN_MEMBER_ID, member_id, None))
             return
-        member.heard = self.world.now
+        member.last_seen = self.world.now
         if request.topic_partitions is not None:
             member.acknowledged = {number for topic in request.topic_partitions for number in topic.partitions}
         before = set(member.granted)
@@ -129,7 +132,7 @@ class ServerAssigns:
         reply(self.response(0, member_id, member.granted if changed else None))
 
     def response(self, error: int, member_id: str, granted: set[int] | None) -> Message:
-        """The answer to a heartbeat; `granted` is None if it did not change."""
+        """Build the answer to a heartbeat; `granted` is None if it did not change."""
         assignment = None if granted is None else Assignment([TopicPartitions(TOPIC_ID, sorted(granted))])
         epoch = self._members[member_id].epoch if not error else 0
         return ConsumerGroupHeartbeatResponse(
@@ -142,7 +145,7 @@ class ServerAssigns:
         )
 
     def request(self, me: Process, epoch: int, owned: set[int] | None) -> Message:
-        """A member's heartbeat; `owned` is None if it did not change."""
+        """Build a member's heartbeat; `owned` is None if it did not change."""
         topics = None if owned is None else [TopicPartitions(TOPIC_ID, sorted(owned))]
         return ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
@@ -154,7 +157,7 @@ class ServerAssigns:
         )
 
     def behave(self, me: Process) -> Steps:
-        """What a member does, all its life."""
+        """Run a member for its whole life."""
         owned: set[int] = set()
         epoch, report = 0, True
         pause = me.rest()
@@ -177,20 +180,22 @@ class ServerAssigns:
             pause = me.world.settings.heartbeat
 
     def between(self, me: Process, response: Message) -> Steps:
-        """What a member does after a heartbeat that brought no assignment."""
+        """Run the steps after a heartbeat without an assignment."""
         yield from ()
 
     def _reconcile(self, member_id: str, member: Member) -> None:
-        """Take a step towards the target: give up first, then advance, then take what others have given up."""
+        """Move one step towards the target: revoke first, then advance, then take partitions that others have
+        revoked.
+        """
         target = self.target.get(member_id, set())
         if member.epoch < self.target_epoch or member.granted != target:
             if not member.acknowledged <= target:
                 member.granted = member.granted & target
                 return
-            held = set().union(
+            occupied = set().union(
                 *(other.granted | other.acknowledged for name, other in self._members.items() if name != member_id)
             )
-            member.granted = target - held
+            member.granted = target - occupied
             member.epoch = self.target_epoch
 
     def _watch(self, member_id: str, member: Member) -> None:
@@ -198,8 +203,8 @@ class ServerAssigns:
             if self._members.get(member_id) is not member:
                 return
             session, now = self.world.settings.session, self.world.now
-            if now < member.heard + session:
-                self.world.later(member.heard + session - now, look)
+            if now < member.last_seen + session:
+                self.world.later(member.last_seen + session - now, look)
             else:
                 del self._members[member_id]
                 self.change()
@@ -208,7 +213,7 @@ class ServerAssigns:
 
 
 class ClientAssigns(ServerAssigns):
-    """(g) A member that its heartbeat asks computes: PrepareAssignment, then InstallAssignment."""
+    """(g) A heartbeat asks a member to compute: PrepareAssignment, then InstallAssignment."""
 
     letter = "g"
     title = "KIP-848, a client assigns"
@@ -219,7 +224,7 @@ class ClientAssigns(ServerAssigns):
 
     @property
     def leader(self) -> str:
-        """The first member by id, which is asked to compute."""
+        """The first member by id, which must compute."""
         return min(self._members, default="")
 
     def compute(self) -> None:
@@ -316,7 +321,7 @@ class ClientAssigns(ServerAssigns):
 
 
 def granted_by(response: Message) -> set[int] | None:
-    """The partitions that a heartbeat brought, or None if they did not change."""
+    """Return the partitions in the answer to a heartbeat, or None if they did not change."""
     assignment = response.assignment  # type: ignore[attr-defined]
     if assignment is None:
         return None

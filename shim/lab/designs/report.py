@@ -1,6 +1,6 @@
-"""The bills of the designs as tables of Markdown and as plots.
+"""Costs of the designs as Markdown tables and plots, for the page `docs/designs.md`.
 
-Decides which groups the page `docs/designs.md` shows, and how numbers read. Plots need matplotlib (the extra `spark`).
+Plots need matplotlib (the extra `spark`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafka_shim.lab.designs.scenarios import DESIGNS, Bill, Laboratory, bills, d
 from kafka_shim.lab.designs.world import Settings
 
 SEED_EXAMPLE: Final = Settings(members=100, metadata=100_000)
-"""The example that the proposal argues with."""
+"""The example in the proposal."""
 
 SMALL: Final = Settings(members=10, metadata=1_000)
 LAGS: Final = (0.0, 1.0, 5.0, 30.0)
@@ -35,7 +35,7 @@ _INK: Final = "#808890"
 
 
 def size(count: int) -> str:
-    """Bytes in the largest unit of a thousand that leaves a number of at least one."""
+    """Format bytes in the largest decimal unit that gives at least one."""
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
         if count >= factor:
             return f"{count / factor:.3g} {unit}"
@@ -43,12 +43,12 @@ def size(count: int) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Seconds, or `never`."""
+    """Format seconds, or `never` for None."""
     return "never" if value is None else f"{value:.2f} s"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """The lines of a Markdown table, numbers to the right."""
+    """Yield the lines of a Markdown table, numbers to the right."""
     yield f"| {' | '.join(head)} |"
     yield f"| {' | '.join('---' if place == 0 else '---:' for place in range(len(head)))} |"
     for row in rows:
@@ -56,12 +56,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str
 
 
 def design_name(letter: str) -> str:
-    """A design by its letter and what it is."""
+    """Return the letter and the title of a design."""
     return f"({letter}) {DESIGNS[letter].title}"
 
 
-def bill_table(found: Iterable[Bill]) -> Iterator[str]:
-    """A line for each bill."""
+def bill_table(rows: Iterable[Bill]) -> Iterator[str]:
+    """Yield a table with one line for each bill."""
     head = ("design", "requests", "received", "sent", "largest", "rounds", "settled after", "partition stopped")
     return table(
         head,
@@ -76,28 +76,28 @@ def bill_table(found: Iterable[Bill]) -> Iterator[str]:
                 seconds(bill.seconds),
                 seconds(bill.stopped),
             )
-            for bill in found
+            for bill in rows
         ),
     )
 
 
 def event_section(event: str, settings: Settings) -> Iterator[str]:
-    """What an event costs in each design."""
+    """Yield the costs of an event in each design."""
     return bill_table(getattr(Laboratory(design, settings), event)() for design in DESIGNS)
 
 
 def metadata_section() -> Iterator[str]:
-    """What one more member costs, by the size of everybody's metadata."""
+    """Yield the cost of one more member, by the size of each member's metadata."""
     rows = (
-        (design_name(design), *(f"{size(bill.bytes_out)}, {seconds(bill.seconds)}" for bill in found))
+        (design_name(design), *(f"{size(bill.bytes_out)}, {seconds(bill.seconds)}" for bill in row))
         for design in DESIGNS
-        for found in [[Laboratory(design, Settings(members=100, metadata=each)).join() for each in METADATA]]
+        for row in [[Laboratory(design, Settings(members=100, metadata=each)).join() for each in METADATA]]
     )
     return table(("design", *(f"{size(each)} each" for each in METADATA)), rows)
 
 
 def disagreement_section() -> Iterator[str]:
-    """Rounds and time when half of the members see a topic grow late."""
+    """Yield rounds and time if half of the members see the growth of a topic late."""
     rows: dict[str, list[str]] = {}
     for design, _, bill in disagreement(SMALL, LAGS):
         rows.setdefault(design, []).append(f"{bill.rounds:,} rounds, {seconds(bill.stopped)}")
@@ -106,7 +106,7 @@ def disagreement_section() -> Iterator[str]:
 
 
 def deaths_section() -> Iterator[str]:
-    """What comes of the leader's death after each of its requests."""
+    """Yield the costs of the leader's death after each of its requests."""
     head = ("design", "dies after its", "rounds", "settled after", "partition stopped")
     return table(
         head,
@@ -133,11 +133,11 @@ SECTIONS: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "disagreement": disagreement_section,
     "deaths": deaths_section,
 }
-"""The parts of the page that are computed."""
+"""The computed parts of the page."""
 
 
 def page_with_sections(text: str) -> str:
-    """A page with each part between its marks computed anew. Raises ValueError if marks are missing."""
+    """Compute each part between its marks again, and return the page. Raises ValueError if marks are missing."""
     for name, lines in SECTIONS.items():
         before, begin, rest = text.partition(BEGIN.format(name))
         _, end, after = rest.partition(END)
@@ -148,7 +148,7 @@ def page_with_sections(text: str) -> str:
 
 
 def write_plots(folder: Path) -> None:
-    """The plots of the page, as SVG files `designs-*.svg`."""
+    """Write the plots of the page, as SVG files `designs-*.svg`."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -170,11 +170,9 @@ def write_plots(folder: Path) -> None:
         figure = Figure(figsize=(7.2, 4), layout="constrained", facecolor="none")
         axes = figure.subplots()
         axes.set_facecolor("none")
-        for design, found in swept.items():
+        for design, row in swept.items():
             colour, dash = _COLOURS[design], "--" if design in "dg" else "-"
-            axes.loglog(
-                SWEEP, [value(bill) for bill in found], dash, marker=".", color=colour, label=design_name(design)
-            )
+            axes.loglog(SWEEP, [value(bill) for bill in row], dash, marker=".", color=colour, label=design_name(design))
         axes.set_xticks(SWEEP, [f"{members}" for members in SWEEP])
         axes.minorticks_off()
         axes.set_xlabel("members, when one more joins; 10 KB of metadata each")
@@ -189,7 +187,7 @@ def write_plots(folder: Path) -> None:
 
 
 def all_bills(members: Iterable[int], metadata: Iterable[int], designs: Iterable[str]) -> Iterator[Bill]:
-    """Every event in groups of every size."""
+    """Yield the bills of every event in groups of every size."""
     sizes = list(metadata)
     chosen = list(designs)
     for count in members:

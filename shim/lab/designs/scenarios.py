@@ -1,7 +1,7 @@
-"""What happens to a group in each design, and the bill: bytes, messages, rounds, time until it settles, time stopped.
+"""Events in each design, and their bill: bytes, messages, rounds, time until the group settles, time stopped.
 
-Decides the events and what is counted. An event comes half a heartbeat interval after the group has settled, and the
-account runs from the event until the group has settled again.
+An event comes half a heartbeat interval after the group has settled; the bill counts from the event until the group has
+settled again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LIMIT: Final = 600.0
 
 @dataclass(frozen=True, kw_only=True)
 class Bill:
-    """What an event cost. Sizes are bytes, times seconds; `stopped` is the mean time a partition had no owner."""
+    """Cost of an event. Sizes are bytes, times seconds; `stopped` is the mean time of a partition without an owner."""
 
     design: str
     event: str
@@ -67,12 +67,12 @@ class Bill:
     """None if the group did not settle within ten minutes."""
     stopped: float
     conflicts: int
-    """How often a partition was taken by a member while another consumed it."""
+    """How often a member took a partition while another consumed it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeathAtStep:
-    """The leader died right after a request of its own, `number` of those since the event: what came of it."""
+    """Cost of the leader's death right after its `number`th request since the event."""
 
     design: str
     number: int
@@ -81,7 +81,7 @@ class DeathAtStep:
 
 
 class Laboratory:
-    """One group of one design, formed."""
+    """One group of one design, already formed."""
 
     def __init__(self, design: str, settings: Settings) -> None:
         self.design, self.settings = design, settings
@@ -92,23 +92,23 @@ class Laboratory:
         self._settled = self.world.run(self.world.settled, LIMIT)
 
     def form(self) -> Bill:
-        """What it cost to form the group."""
+        """Return the cost of forming the group."""
         return self._bill("form", self._settled)
 
     def join(self) -> Bill:
-        """One more member joins."""
+        """Let one more member join."""
         self._wait()
         self._start(self.settings.members)
         return self._bill("join", self._settle())
 
     def death(self) -> Bill:
-        """The leader dies in the settled group; where there is none, the first member."""
+        """Let the leader of the settled group die, or the first member if there is no leader."""
         self._wait()
         self._leader().die()
         return self._bill("death", self._settle())
 
     def growth(self, lag: float = 0.0) -> Bill:
-        """The topic grows; half of the members see it only `lag` seconds later."""
+        """Let the topic grow; half of the members see it `lag` seconds later."""
         self._wait()
         self.world.lag = lambda member_id: lag if int(member_id[-3:]) % 2 else 0.0
         self.world.grow(self.settings.members)
@@ -116,7 +116,9 @@ class Laboratory:
         return self._bill("growth", self._settle())
 
     def death_at_steps(self) -> Iterator[DeathAtStep]:
-        """One more member joins, and the leader dies right after its 1st, 2nd, 3rd request, each time anew."""
+        """Let one more member join and the leader die right after its 1st, 2nd, 3rd request, in a new group each
+        time.
+        """
         self._wait()
         victim = self._leader()
         sent_before = len(victim.sent)
@@ -170,12 +172,12 @@ def _dead(process: Process) -> bool:
 
 
 def bills(design: str, settings: Settings) -> list[Bill]:
-    """What each event costs."""
+    """Return the cost of each event."""
     return [getattr(Laboratory(design, settings), event)() for event in EVENTS]
 
 
 def disagreement(settings: Settings, lags: tuple[float, ...]) -> Iterator[tuple[str, float, Bill]]:
-    """The topic grows, and half of the members see it so many seconds late, in the designs where clients assign."""
+    """Let the topic grow, with half of the members seeing it late by each lag, in the designs with client assignors."""
     for design in "bce":
         for lag in lags:
             yield design, lag, Laboratory(design, settings).growth(lag)

@@ -1,6 +1,6 @@
-"""Simulated time, the coordinator's link, members as processes, and who owns which partition: what all designs share.
+"""`World`: simulated time, the coordinator's link, members as processes, and partition owners, for all designs.
 
-Decides when a message arrives and what it weighs, and keeps the account. It does not know what a message means.
+It delivers messages by their size and counts them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ REQUEST_HEADER: Final = 4 + 2 + 2 + 4 + 2 + len("member-000")
 RESPONSE_HEADER: Final = 4 + 4
 
 SPREAD: Final = 0.618034
-"""The golden ratio's multiples lie evenly between 0 and 1, however many there are."""
+"""Multiples of the golden ratio, modulo 1, are spread evenly for any number of members."""
 
 Steps = Generator["Message | float", Any, None]
-"""What a member does: it yields a request and gets the response, or yields seconds and gets None when they are over."""
+"""A member's steps: it yields a request and gets the response, or yields seconds and gets None after them."""
 
 Reply = Callable[[Message], None]
 
@@ -46,26 +46,26 @@ class Settings:
 
 
 class Coordinator(Protocol):
-    """The coordinator of one design, and what its members do. `generation` is the newest."""
+    """The coordinator of one design, and the behaviour of its members. `generation` is the newest."""
 
     generation: int
 
     @property
     def members(self) -> Iterable[str]:
-        """Those it counts as alive."""
+        """The members that it counts as alive."""
 
     @property
     def leader(self) -> str:
-        """The member whose death is tried: the one that computes, where one does."""
+        """The member to kill in a scenario: the one that computes, if there is one."""
 
     def receive(self, member_id: str, request: Message, reply: Reply) -> None:
-        """A request has arrived; `reply` may be called now, later or never."""
+        """Handle a request; `reply` may be called now, later or never."""
 
     def behave(self, me: Process) -> Steps:
-        """What a member does, all its life."""
+        """Run a member for its whole life."""
 
     def topic_grew(self) -> None:
-        """A topic has grown."""
+        """Handle the growth of a topic."""
 
 
 class World:
@@ -87,7 +87,7 @@ class World:
         self.start_account()
 
     def start_account(self) -> None:
-        """Forget what was counted so far."""
+        """Reset all counters."""
         self.began = self._counted_to = self.now
         self.requests = 0
         self.bytes = [0, 0]
@@ -98,12 +98,12 @@ class World:
         self.rounds_before = self.coordinator.generation
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Do something so many seconds from now."""
+        """Call `act` after `seconds`."""
         self._scheduled += 1
         heapq.heappush(self._events, (self.now + seconds, self._scheduled, act))
 
     def run(self, until: Callable[[], bool], limit: float) -> bool:
-        """Let things happen until a condition holds, for `limit` seconds at most; whether it came to hold."""
+        """Run events until the condition is true, for at most `limit` seconds; return False if it is not."""
         end = self.now + limit
         while self._events and self._events[0][0] <= end:
             self.now, _, act = heapq.heappop(self._events)
@@ -116,28 +116,28 @@ class World:
         return until()
 
     def size(self, message: Message) -> int:
-        """Bytes of a message's body on the wire."""
+        """Return the size of a message's body in bytes."""
         data = message.encode(message.versions[-1])
         return len(data) + data.count(METADATA) * (self.settings.metadata - len(METADATA))
 
     def carry(self, outward: bool, size: int, arrive: Callable[[], None]) -> None:
-        """Take so many bytes to the coordinator, or `outward` from it, after those that are on the way."""
+        """Send `size` bytes to the coordinator, or `outward` from it, after those already in transit."""
         self.bytes[outward] += size
         sent = max(self.now, self._free_at[outward]) + size / self.settings.bandwidth
         self._free_at[outward] = sent
         self.later(sent + self.settings.latency - self.now, arrive)
 
     def seen_partitions(self, member_id: str) -> int:
-        """How many partitions a member sees: those of a topic that has grown only after the member's lag."""
+        """Return the number of partitions that a member sees: new ones only after the member's lag."""
         return self.partitions if self.now >= self.grown_at + self.lag(member_id) else self._before_growth
 
     def grow(self, partitions: int) -> None:
-        """The topic has so many more partitions from now on."""
+        """Add partitions to the topic."""
         self._count_stopped()
         self._before_growth, self.partitions, self.grown_at = self.partitions, self.partitions + partitions, self.now
 
     def take(self, member_id: str, partitions: Iterable[int]) -> None:
-        """A member consumes these from now on."""
+        """Let a member consume these partitions from now on."""
         self._count_stopped()
         for partition in partitions:
             if self._owner.get(partition, member_id) != member_id:
@@ -145,7 +145,7 @@ class World:
             self._owner[partition] = member_id
 
     def release(self, member_id: str, partitions: Iterable[int] | None = None) -> None:
-        """A member consumes these no more; all of its own if None."""
+        """Stop a member from consuming these partitions; all of its own if None."""
         self._count_stopped()
         if partitions is None:
             partitions = [partition for partition, owner in self._owner.items() if owner == member_id]
@@ -154,7 +154,9 @@ class World:
                 del self._owner[partition]
 
     def settled(self) -> bool:
-        """Whether the coordinator counts exactly the living, all of them are in its newest generation, and own all."""
+        """True if the coordinator counts exactly the living members, all are in its newest generation, and they own all
+        partitions.
+        """
         generation = self.coordinator.generation
         return (
             len(self._owner) == self.partitions
@@ -168,7 +170,7 @@ class World:
 
 
 class Process:
-    """A member: runs its steps, one request at a time, until it dies. `generation` is the one it consumes in."""
+    """A member: runs its steps, one request at a time, until it dies. `generation` is the one in which it consumes."""
 
     def __init__(self, world: World, member_id: str, behave: Callable[[Process], Steps]) -> None:
         self.world, self.member_id = world, member_id
@@ -181,20 +183,20 @@ class Process:
         self._go(None)
 
     def rest(self) -> float:
-        """Seconds until the first heartbeat of a member that has got its assignment: members' heartbeats are spread."""
+        """Return the seconds until the first heartbeat after an assignment: members' heartbeats are spread."""
         return self.world.settings.heartbeat * (int(self.member_id[-3:]) * SPREAD % 1)
 
     def own(self, partitions: Iterable[int]) -> None:
-        """Consume these too."""
+        """Consume these partitions too."""
         self.world.take(self.member_id, partitions)
 
     def stop(self) -> None:
-        """Consume nothing."""
+        """Stop consuming."""
         self.generation = -1
         self.world.release(self.member_id)
 
     def die(self) -> None:
-        """Stop without a word."""
+        """Die without a request."""
         self.alive = False
         self._steps.close()
         self.world.processes.pop(self.member_id, None)

@@ -20,7 +20,7 @@ import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** A coordinator for tests: a process of kafka-shim (pip install kafka-group-shim), and its control API, docs/http.md. */
+/** A coordinator for tests: a process of kafka-shim (pip install 'kafka-group-shim[cli]'), and its control API, docs/http.md. */
 public final class Coordinator implements AutoCloseable {
     private static final Pattern READY = Pattern.compile("ready kafka=(\\S+) control=(\\S+)");
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -31,25 +31,32 @@ public final class Coordinator implements AutoCloseable {
     private final HttpClient http = HttpClient.newHttpClient();
 
     /**
-     * Starts one with more options of `kafka-shim serve`; $KAFKA_SHIM is the command if it is not on the path. Sessions
-     * may be short, and the first round of a group does not wait.
+     * Starts a coordinator with these options of `kafka-shim serve`; $KAFKA_SHIM is the command if it is not on the
+     * path. Short session timeouts are allowed, there is no initial rebalance delay and no interval between two
+     * assignments, and members of the newer kinds of groups send heartbeats every 50 ms. Options of yours come later
+     * and win.
      */
     public Coordinator(String... options) throws IOException {
         List<String> command = new ArrayList<>(List.of(
             System.getenv().getOrDefault("KAFKA_SHIM", "kafka-shim"), "serve", "--lab", "--store", "memory:",
             "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--log-level", "error",
-            "--config", "group.initial.rebalance.delay.ms=0", "--config", "group.min.session.timeout.ms=1"));
+            "--config", "group.initial.rebalance.delay.ms=0", "--config", "group.min.session.timeout.ms=1",
+            "--config", "group.consumer.assignment.interval.ms=0", "--config", "group.share.assignment.interval.ms=0",
+            "--config", "group.streams.assignment.interval.ms=0",
+            "--config", "group.streams.initial.rebalance.delay.ms=0",
+            "--config", "group.consumer.heartbeat.interval.ms=50", "--config", "group.share.heartbeat.interval.ms=50",
+            "--config", "group.streams.heartbeat.interval.ms=50"));
         command.addAll(List.of(options));
         Path errors = Files.createTempFile("kafka-shim", ".log");
         errors.toFile().deleteOnExit();
         try {
             process = new ProcessBuilder(command).redirectError(errors.toFile()).start();
         } catch (IOException error) {
-            throw new IOException(error.getMessage() + " (pip install kafka-group-shim, or set KAFKA_SHIM)", error);
+            throw new IOException(error.getMessage() + " (pip install 'kafka-group-shim[cli]', or set KAFKA_SHIM)", error);
         }
         String line = new BufferedReader(new InputStreamReader(process.getInputStream())).readLine();
         Matcher ready = READY.matcher(String.valueOf(line));
-        if (!ready.matches()) {
+        if (!ready.lookingAt()) {
             process.destroy();
             throw new IOException("kafka-shim did not start: " + Files.readString(errors).strip());
         }
@@ -57,7 +64,7 @@ public final class Coordinator implements AutoCloseable {
         control = ready.group(2);
     }
 
-    /** What clients are given as bootstrap.servers. */
+    /** The value of bootstrap.servers for clients. */
     public String bootstrap() {
         return bootstrap;
     }
@@ -75,19 +82,19 @@ public final class Coordinator implements AutoCloseable {
         return ask("DELETE", path, null);
     }
 
-    /** Fields are names and values in turn. */
+    /** Sends an object to a path of the control API; fields are names and values in turn. */
     public JsonNode post(String path, Object... fields) {
         return ask("POST", path, object(fields));
     }
 
-    /** Waits for what becomes of a group: stable, owns, empty, committed, event or no-rebalance. */
+    /** Waits for a condition of a group: stable, owns, empty, committed, event or no-rebalance. */
     public JsonNode await(String group, String what, Object... fields) {
         Map<String, Object> body = object(fields);
         body.put("for", what);
         return ask("POST", "/v1/groups/" + encoded(group) + "/await", body);
     }
 
-    /** A scripted member of a group. */
+    /** Adds a scripted member to a group. */
     public JsonNode puppet(String group, List<String> topics, Object... fields) {
         Map<String, Object> body = object(fields);
         body.put("group", group);
@@ -95,7 +102,7 @@ public final class Coordinator implements AutoCloseable {
         return ask("POST", "/v1/puppets", body);
     }
 
-    /** Has it misbehave: error, delay, drop, swallow, close, duplicate, half-open or slow. */
+    /** Makes the coordinator misbehave: error, delay, drop, swallow, close, duplicate, half-open or slow. */
     public JsonNode fault(String action, String api, Object... fields) {
         Map<String, Object> body = object(fields);
         body.put("action", action);
@@ -103,7 +110,7 @@ public final class Coordinator implements AutoCloseable {
         return ask("POST", "/v1/faults", body);
     }
 
-    /** Moves its clock, which stands still from then on. */
+    /** Advances the clock of the coordinator, which stands still from then on. */
     public void advance(double seconds) {
         post("/v1/clock", "frozen", true);
         post("/v1/clock", "advance", seconds);
@@ -139,7 +146,7 @@ public final class Coordinator implements AutoCloseable {
             HttpResponse<String> response = http.send(request, HttpResponse.BodyHandlers.ofString());
             JsonNode answer = JSON.readTree(response.body());
             if (response.statusCode() / 100 != 2) {
-                // The message of a wait in vain tells the story of the group.
+                // The message of a failed wait contains the history of the group.
                 throw new AssertionError(method + " " + path + ": " + answer.path("message").asText());
             }
             return answer;

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.extension.ParameterResolver;
 
 /**
  * A coordinator for the tests of a class: register it as a static field, and take a {@link Coordinator} as a parameter.
- * After each test the clock goes on, and a test that passed fails after all if a fault that it made never happened.
+ * After each test the clock goes on, and a test fails if a fault that it added was not used.
  */
 public final class CoordinatorExtension
         implements BeforeAllCallback, AfterEachCallback, ParameterResolver {
@@ -30,11 +30,11 @@ public final class CoordinatorExtension
     @Override
     public void beforeAll(ExtensionContext context) throws Exception {
         coordinator = new Coordinator(options);
-        // It ends after what other extensions end, such as consumers of a Spring context.
+        // It ends after the other extensions, such as a Spring context with consumers.
         context.getStore(Namespace.create(this)).put("coordinator", new Closing(coordinator));
     }
 
-    /** JUnit before 5.13 knows the first of these alone, and since then it warns of what is not the second. */
+    /** JUnit before 5.13 closes only the first of these interfaces; later releases warn without the second. */
     private record Closing(Coordinator coordinator) implements Store.CloseableResource, AutoCloseable {
         @Override
         public void close() {

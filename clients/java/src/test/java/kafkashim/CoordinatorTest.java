@@ -29,6 +29,17 @@ final class CoordinatorTest {
     }
 
     @Test
+    void aMemberOfEachNewerKindOfGroupTakesOverSoon(Coordinator shim) {
+        for (String kind : List.of("consumer", "share", "streams")) {
+            int first = shim.puppet(kind, List.of("orders"), "kind", kind, "client_id", "a").get("puppet").asInt();
+            shim.puppet(kind, List.of("orders"), "kind", kind, "client_id", "b");
+            shim.await(kind, "stable", "members", List.of("a", "b"), "timeout", 4);
+            shim.post("/v1/puppets/" + first, "do", "leave");
+            shim.await(kind, "stable", "members", List.of("b"), "timeout", 4);
+        }
+    }
+
+    @Test
     void aFaultThatNeverHappenedIsNamed(Coordinator shim) {
         shim.fault("error", "Heartbeat", "error", "REBALANCE_IN_PROGRESS", "group", "nobody");
         assertEquals(1, shim.delete("/v1/faults").get("unfired").size());

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInfo;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Bad moments of a consumer group, made to happen, with the Java consumer; no test sleeps. */
+/** Tests that cause bad moments of a consumer group, with the Java consumer; no test sleeps. */
 final class BillingTest {
     @RegisterExtension
     static final CoordinatorExtension SHIM = new CoordinatorExtension("--topic", "orders:4", "--brokers", "2");

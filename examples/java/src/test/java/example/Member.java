@@ -10,7 +10,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** The consumer under test, in a thread of its own. */
+/** The consumer under test, in its own thread. */
 final class Member implements AutoCloseable {
     private final KafkaConsumer<String, String> consumer;
     private final Thread thread = new Thread(this::run);
@@ -25,7 +25,7 @@ final class Member implements AutoCloseable {
         thread.start();
     }
 
-    /** Waits until so many records were consumed; their offsets. */
+    /** Waits until this many records were consumed; returns their offsets. */
     synchronized List<Long> consumed(int records) throws InterruptedException {
         long end = System.currentTimeMillis() + 20_000;
         while (offsets.size() < records && System.currentTimeMillis() < end) {
@@ -45,7 +45,7 @@ final class Member implements AutoCloseable {
                 }
             }
         } catch (WakeupException closed) {
-            // The consumer leaves its group as it is closed.
+            // The consumer leaves its group when it is closed.
         }
     }
 
