@@ -1,7 +1,7 @@
-"""What a case is, and the register of all cases.
+"""The declaration of a case, and the register of all cases.
 
-A case is a function of a `Trial`. It is declared once and run once per version of the API it is about; a cell is one
-(case, version). Decides nothing about running: see `runner.py`.
+A case is a function of a `Trial`. It is declared once and runs once per version of its API; a cell is one (case,
+version).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Body = Callable[[Trial], None]
 
 @dataclass(frozen=True)
 class Case:
-    """One requirement. `api` and `versions` say what it is run for; `needs` what the target must be capable of."""
+    """One requirement: `api` and `versions` select its cells; `needs` lists the capabilities the target must have."""
 
     id: str
     title: str
@@ -33,6 +33,7 @@ class Case:
     body: Body
     module: str
     is_long: bool = False
+    since: str = ""
 
 
 CASES: Final[dict[str, Case]] = {}
@@ -51,20 +52,21 @@ def case(
     profile: str = "default",
     cap: float = 30.0,
     is_long: bool = False,
+    since: str = "",
 ) -> Callable[[Body], Body]:
     """Register a case.
 
     `id`: `area/section/n`, never reused. `title`: the requirement, in our own words. `source`: KIP, semantics section,
-    issue. `api`: the API whose versions it is run for, once each; None runs it once. `versions`: the first and last of
-    them it applies to; None means all. `needs`: capabilities of the target. `uses`: further APIs it cannot do without.
-    `profile`: the settings the target is started with. `cap`: seconds after which a cell ends as failed, beside the
-    target's own delays. `is_long`: there are targets on which it does nothing but wait, for many seconds; others do not
-    wait for it.
+    issue. `api`: the case runs once per version of this API; None runs it once. `versions`: the first and last version
+    it applies to; None means all. `needs`: capabilities of the target. `uses`: other APIs that the case requires.
+    `profile`: the settings of the target. `cap`: seconds until a running cell fails, in addition to the target's own
+    delays. `is_long`: on some targets the case only waits, for many seconds; other cells run beside it.
+    `since`: the first release of Kafka with the requirement; older targets have no cell of it.
     """
 
     def register(body: Body) -> Body:
         if id in CASES:
-            raise ValueError(f"two cases are called {id}")
+            raise ValueError(f"two cases have the id {id}")
         CASES[id] = Case(
             id,
             title,
@@ -79,6 +81,7 @@ def case(
             body,
             body.__module__,
             is_long,
+            since,
         )
         return body
 

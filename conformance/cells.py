@@ -1,4 +1,4 @@
-"""The cases there are, the cells a run is made of, and which of them were selected."""
+"""Selection of the cases for a run, each in every version of its API, by pattern and by level (must, should, all)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_shim.conformance.verdict import Level
 
 
 def all_cases() -> list[Case]:
-    """Every case there is, by id."""
+    """Load every case module and return all cases, sorted by id."""
     for module in pkgutil.iter_modules(kafka_shim.conformance.cases.__path__):
         importlib.import_module(f"kafka_shim.conformance.cases.{module.name}")
     return sorted(CASES.values(), key=lambda each: each.id)
@@ -36,16 +36,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which cases and cells to run: `patterns` over `case/id/1` or `case/id/1@VERSION`, all without a pattern.
+    """Selects cases and cells: `patterns` over `case/id/1` or `case/id/1@VERSION`; no pattern selects all.
 
-    `level`: down to which level, `must`, `should` or `all`.
+    `level`: the lowest level that runs, `must`, `should` or `all`.
     """
 
     patterns: tuple[str, ...] = ()
     level: str = "all"
 
     def cases(self, cases: Iterable[Case]) -> list[Case]:
-        """The cases that have a selected cell."""
+        """Return the cases that have a selected cell."""
         levels = {"must": {Level.MUST}, "should": {Level.MUST, Level.SHOULD}}.get(self.level, set(Level))
         ids = [pattern.partition("@")[0] for pattern in self.patterns]
         return [
@@ -55,15 +55,15 @@ class Selection:
         ]
 
     def has(self, cell: Cell) -> bool:
-        """Whether a cell of a selected case is selected too."""
+        """Return True if a cell of a selected case is selected too."""
         names = (cell.case.id, f"{cell.case.id}@{cell.version}")
         return not self.patterns or any(fnmatchcase(name, pattern) for pattern in self.patterns for name in names)
 
 
 def cells_of(cases: Iterable[Case], advertised: dict[int, tuple[int, int]], turns: int = 1) -> list[Cell]:
-    """The cells of the cases: every version of a case's API that case, target and suite have in common.
+    """Return the cells of the cases: one for every version of its API that case, target and suite share.
 
-    A case whose API the target lacks in all its versions keeps one cell, which comes to unimplemented.
+    A case whose API the target lacks in all these versions keeps one cell, reported as UNIMPLEMENTED.
     """
     cells = []
     for case in cases:

@@ -1,4 +1,4 @@
-"""A member of a consumer group (KIP-848) that a case moves by hand: every heartbeat is one call of the case."""
+"""A scripted member of a consumer group (KIP-848): each call of the case sends one heartbeat."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Partitions = set[tuple[str, int]]
 
 
 class ConsumerMember:
-    """One member. `epoch` and `assigned` are of the last answer; `owned` is what its heartbeats report.
+    """One member. `epoch` and `assigned` come from the last answer; its heartbeats report `owned`.
 
-    `owned` follows `assigned` only in `obey`, so that a case decides when the member releases a partition.
+    `owned` follows `assigned` only in `reconcile`, so that a case decides when the member releases a partition.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ConsumerMember:
         self.wire = contact.connect(name, client_id=name, group=self.group)
 
     def heartbeat(self, **changes: Any) -> ConsumerGroupHeartbeatResponse:
-        """One ConsumerGroupHeartbeat with no fields but `changes`; epoch and assignment of the answer are kept."""
+        """Send a ConsumerGroupHeartbeat with only the fields in `changes`; remember epoch and assignment."""
         request = ConsumerGroupHeartbeatRequest(self.group, self.id, self.epoch, self.instance_id)
         for name, value in changes.items():
             setattr(request, name, value)
@@ -59,22 +59,22 @@ class ConsumerMember:
             self.epoch = answer.member_epoch
             self.id = answer.member_id or self.id
             if answer.assignment is not None:
-                self.assigned = self._named(answer.assignment.topic_partitions)
+                self.assigned = self._partitions_by_name(answer.assignment.topic_partitions)
         return answer
 
-    def _named(self, topics: list[TopicPartitions]) -> Partitions:
-        names = {topic_id: name for name, topic_id in self._contact.peer.topic_ids.items()}
+    def _partitions_by_name(self, topics: list[TopicPartitions]) -> Partitions:
+        names = self._contact.peer.topic_names()
         return {(names.get(each.topic_id, "?"), number) for each in topics for number in each.partitions}
 
     def owned_topic_partitions(self) -> list[TopicPartitions]:
-        """What it owns, as a heartbeat says it."""
+        """Return the owned partitions in the form that a heartbeat sends."""
         by_topic: dict[str, list[int]] = {}
         for name, number in sorted(self.owned):
             by_topic.setdefault(name, []).append(number)
         return [TopicPartitions(self._contact.topic_id(name), numbers) for name, numbers in by_topic.items()]
 
     def full(self, **changes: Any) -> ConsumerGroupHeartbeatResponse:
-        """A heartbeat that says all there is to say."""
+        """Send a heartbeat with every field set."""
         fields: dict[str, Any] = {
             "rebalance_timeout_ms": self.rebalance_timeout,
             "subscribed_topic_names": self.topics,
@@ -86,17 +86,17 @@ class ConsumerMember:
         return self.heartbeat(**fields | changes)
 
     def join(self, **changes: Any) -> ConsumerGroupHeartbeatResponse:
-        """The first heartbeat, epoch 0, owning nothing; `Failed` unless it is a success."""
+        """Send the first heartbeat, epoch 0, without owned partitions; raise `Failed` unless it succeeds."""
         self.epoch, self.owned = 0, set()
         answer = self.full(**changes)
         self._contact.expect(answer, error_code=0)
         return answer
 
-    def obey(self) -> ConsumerGroupHeartbeatResponse:
-        """Own exactly what was assigned, and say so."""
+    def reconcile(self) -> ConsumerGroupHeartbeatResponse:
+        """Own exactly the assigned partitions, and report them."""
         self.owned = set(self.assigned)
         return self.heartbeat(topic_partitions=self.owned_topic_partitions())
 
     def leave(self, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
-        """Leave for good, or with -2 for a while."""
+        """Leave for good; epoch -2 leaves for a while, as a static member."""
         return self.heartbeat(member_epoch=epoch)

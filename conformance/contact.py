@@ -1,7 +1,6 @@
-"""The connections of one cell to the target, and ways to say what its answers must hold.
+"""The connections of one cell to the target, and its assertions about answers.
 
-Decides in which version and over which connection a request goes, and how a failure is worded. It does not know cases
-or members.
+Chooses the version and the connection of each request, and words the failures.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.peer import Peer
-from kafka_shim.conformance.plain import error_name, shown, shown_like
+from kafka_shim.conformance.plain import as_text, as_text_like, error_name
 from kafka_shim.conformance.protocol import api_of
 from kafka_shim.conformance.targets.base import Limits
 from kafka_shim.conformance.verdict import Failed, NotServed
 from kafka_shim.conformance.wire import Connection, Tape
 
 _MOVING: Final = re.compile(r"\berror_code=1[456]\b")
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
+"""Answers with COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR."""
 
 
 class Contact:
-    """One cell's connections. `api` and `version`: what is under test. `seconds`: how long the cell may take.
+    """The connections of one cell. `api` and `version` are under test; `seconds` bounds the whole cell.
 
     `answered` collects the API keys and versions that had an answer.
     """
@@ -43,16 +42,16 @@ class Contact:
         self._connections: list[Connection] = []
         self._aside: dict[Endpoint, Connection] = {}
 
-    # -- talking to the target
+    # -- connections and requests
 
     def connect(
         self, label: str | None = None, *, client_id: str | None = None, group: str | None = None
     ) -> Connection:
-        """A new connection, to the coordinator of the cell's group or of another."""
+        """Open a connection to the coordinator of the cell's group, or of another group."""
         return self.connect_to(self.peer.routes.coordinator(group or self.group), label, client_id)
 
     def connect_to(self, endpoint: Endpoint, label: str | None = None, client_id: str | None = None) -> Connection:
-        """A new connection to a broker."""
+        """Open a connection to a broker."""
         connection = Connection(
             endpoint,
             patience=self.limits.patience,
@@ -65,19 +64,23 @@ class Contact:
         self._connections.append(connection)
         return connection
 
+    def connect_securely(self, listener: str, label: str | None = None) -> Connection:
+        """Open a connection to a listener that authenticates its clients; nothing is sent yet."""
+        return self.connect_to(self.peer.instance.secured[listener], label)
+
     def another_group(self, name: str) -> str:
-        """The id of another group with the same coordinator: one request may be about both."""
+        """Return the id of another group with the same coordinator, so that one request may name both."""
         routes = self.peer.routes
         candidates = itertools.chain([f"{self.group}-{name}"], (f"{self.group}-{name}{n}" for n in itertools.count(2)))
         return next(each for each in candidates if routes.coordinator(each) == routes.coordinator(self.group))
 
     def version_of(self, request: Message | str) -> int:
-        """The version to send a request in: the cell's for the API the case is about, else the newest."""
+        """Return the version for a request: the cell's for the API under test, else the newest."""
         name = request if isinstance(request, str) else api_of(request).name
         return self.version if name == self.api else self.peer.newest(name)
 
     def call(self, request: Message, version: int | None = None) -> Any:
-        """Ask whom the request concerns, on a connection of the cell's own, and wait for the answer."""
+        """Send the request to the broker responsible for it, on a connection of the cell, and wait for the answer."""
         api = api_of(request).name
         endpoint = self.peer.routes.of(request, api, self.group)
         if endpoint not in self._aside:
@@ -86,34 +89,34 @@ class Contact:
         return self._aside[endpoint].call(request, self.version_of(api) if version is None else version)
 
     def has_moved(self) -> bool:
-        """Whether another broker coordinates now than when the cell began: what it saw says nothing then."""
+        """Return True if the coordinator changed since the cell began, so that its answers prove nothing."""
         routes = self.peer.routes
         return not routes.is_alone and (self.saw_a_move or routes.have_moved(routes.used(self.group)))
 
     @property
     def saw_a_move(self) -> bool:
-        """Whether an answer has an error of a broker that does not coordinate, or not yet."""
+        """True if an answer has an error of a broker that is not, or not yet, the coordinator."""
         return any(_MOVING.search(frame.note) for frame in self.tape.frames if frame.direction == "=")
 
     def end(self) -> None:
-        """Close what is open."""
+        """Close all connections."""
         for connection in self._connections:
             connection.close()
 
-    # -- what must hold
+    # -- assertions
 
     def check(self, holds: bool, otherwise: str) -> None:
-        """`Failed` with the text unless it holds."""
+        """Raise `Failed` with the text unless `holds` is true."""
         if not holds:
             raise Failed(otherwise)
 
     def equal(self, actual: object, expected: object, what: str) -> None:
-        """`Failed` unless both are the same."""
+        """Raise `Failed` unless both values are equal; `what` names the value in the failure."""
         if actual != expected:
-            raise Failed(f"{what} is {shown_like(actual, expected)}, must be {shown(expected)}")
+            raise Failed(f"{what} is {as_text_like(actual, expected)}, must be {as_text(expected)}")
 
     def expect(self, answer: Message | Any, **fields: Any) -> Any:
-        """`Failed` unless the answer has these fields. A set of values allows any of them."""
+        """Raise `Failed` unless the answer has these fields. A set allows any of its values."""
         kind = type(answer).__name__
         for name, expected in fields.items():
             actual = getattr(answer, name)
@@ -121,7 +124,7 @@ class Contact:
             if actual in allowed:
                 continue
             if name != "error_code":
-                text = f"{kind}.{name} is {shown_like(actual, expected)}, must be {shown(expected)}"
+                text = f"{kind}.{name} is {as_text_like(actual, expected)}, must be {as_text(expected)}"
                 raise Failed(text, f"{kind}.{name}")
             if actual == ErrorCode.UNSUPPORTED_VERSION:
                 raise NotServed(f"{kind} says {error_name(actual)} to a version the target advertises")
@@ -130,5 +133,5 @@ class Contact:
         return answer
 
     def topic_id(self, name: str) -> bytes:
-        """The id of a topic that the suite made or found."""
+        """Return the id of a topic that the suite created."""
         return self.peer.topic_ids[name]

@@ -1,4 +1,4 @@
-"""A member that a case moves by hand: it remembers the answers, and does nothing by itself."""
+"""A scripted member of a classic group: each call of the case sends one request; it remembers the answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 def subscription(*topics: str, user_data: bytes | None = None) -> bytes:
-    """What a consumer says as metadata: a version 0 ConsumerProtocolSubscription."""
+    """Encode the metadata of a consumer: a version 0 ConsumerProtocolSubscription."""
     data = struct.pack(">hi", 0, len(topics))
     for topic in topics:
         data += struct.pack(">h", len(topic.encode())) + topic.encode()
@@ -29,7 +29,7 @@ def subscription(*topics: str, user_data: bytes | None = None) -> bytes:
 
 
 def user_metadata(text: bytes) -> bytes:
-    """Metadata a coordinator can read and a case can tell from others: a subscription to nothing, with `text`."""
+    """Encode metadata with `text` in it: valid for a coordinator, and distinct for the case."""
     return subscription(user_data=text)
 
 
@@ -37,10 +37,10 @@ RANGE: Final[Protocols] = (("range", user_metadata(b"what range needs")),)
 
 
 class Member:
-    """One member of one group. `id` and `generation` are of the last successful answers.
+    """One member of one group. `id` and `generation` come from the last successful answers.
 
-    Requests that may be parked go over `wire`; whatever is sent while one is parked goes over a second connection, as a
-    client's heartbeat thread would.
+    Requests that the coordinator may park go over `wire`. While one is parked, other requests go over a second
+    connection, as in a client's heartbeat thread.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Member:
 
     @property
     def is_joined(self) -> bool:
-        """Whether it is in a generation, by its answers so far."""
+        """True if its answers so far put it in a generation."""
         return self.generation >= 0
 
     @property
@@ -82,11 +82,11 @@ class Member:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an answer is due on `wire`."""
+        """True if an answer is due on `wire`."""
         return self.wire.pending > 0 or self._early_answer is not None
 
     def request(self, message: Message, version: int | None = None) -> Any:
-        """Ask and wait, beside a parked request if there is one."""
+        """Send a request and wait for the answer, beside a parked request if there is one."""
         wire = self.wire
         if self.is_waiting:
             if self._aside is None:
@@ -95,7 +95,7 @@ class Member:
         return wire.call(message, self._contact.version_of(message) if version is None else version)
 
     def join_request(self, version: int | None = None, **changes: Any) -> JoinGroupRequest:
-        """The JoinGroup this member sends; `changes` are fields with other values."""
+        """Return the JoinGroup of this member; `changes` replace fields."""
         version = self._contact.version_of("JoinGroup") if version is None else version
         request = JoinGroupRequest(
             self.group,
@@ -111,13 +111,13 @@ class Member:
         return request
 
     def send_join(self, version: int | None = None, **changes: Any) -> None:
-        """Send JoinGroup; on the first time from v4, take the member id the coordinator insists on and send again.
+        """Send JoinGroup; on the first join from v4, adopt the member id of the coordinator and send again.
 
-        A coordinator that does not insist is not corrected here: `join/first/2` is the case for that.
+        A coordinator that does not require an id is not corrected here: `join/first/2` is the case for that.
         """
         version = self._contact.version_of("JoinGroup") if version is None else version
         self.wire.send(self.join_request(version, **changes), version)
-        # A coordinator that hands out ids answers at once, however long that takes; another one may park the request.
+        # A coordinator that assigns ids answers soon; another one may park the request.
         patience = self._contact.limits.patience if self._contact.peer.asks_for_ids else 1.0
         if version >= 4 and not self.id and self.instance_id is None and self.wire.answers_within(patience):
             answer = self.wire.receive()
@@ -128,7 +128,7 @@ class Member:
             self.wire.send(self.join_request(version, **changes), version)
 
     def receive_join(self, *, within: float | None = None) -> JoinGroupResponse:
-        """The answer to `send_join`; remembered if it is a success."""
+        """Receive the answer to `send_join`; remember it if it succeeds."""
         answer = self._early_answer
         self._early_answer = None
         if answer is None:
@@ -140,14 +140,14 @@ class Member:
         return answer
 
     def join(self, version: int | None = None, **changes: Any) -> JoinGroupResponse:
-        """Join and wait for the round to end; `Failed` unless it is a success."""
+        """Join and wait for the round to end; raise `Failed` unless it succeeds."""
         self.send_join(version, **changes)
         answer = self.receive_join()
         self._contact.expect(answer, error_code=0)
         return answer
 
     def sync_request(self, assignments: Mapping[Member, bytes] | None = None, **changes: Any) -> SyncGroupRequest:
-        """The SyncGroup this member sends; `changes` are fields with other values."""
+        """Return the SyncGroup of this member; `changes` replace fields."""
         version = self._contact.version_of("SyncGroup")
         request = SyncGroupRequest(
             self.group,
@@ -168,17 +168,17 @@ class Member:
         self.wire.send(request, self._contact.version_of(request))
 
     def receive_sync(self, *, within: float | None = None) -> SyncGroupResponse:
-        """The answer to `send_sync`."""
+        """Receive the answer to `send_sync`."""
         answer: SyncGroupResponse = self.wire.receive(within=within)
         return answer
 
     def sync(self, assignments: Mapping[Member, bytes] | None = None, **changes: Any) -> SyncGroupResponse:
-        """SyncGroup, waiting for the answer."""
+        """Send SyncGroup and wait for the answer."""
         answer: SyncGroupResponse = self.request(self.sync_request(assignments, **changes))
         return answer
 
     def heartbeat(self, **changes: Any) -> int:
-        """Heartbeat; the error code."""
+        """Send Heartbeat; return the error code."""
         version = self._contact.version_of("Heartbeat")
         request = HeartbeatRequest(self.group, self.generation, self.id, self.instance_id if version >= 3 else None)
         for name, value in changes.items():
@@ -187,7 +187,7 @@ class Member:
         return code
 
     def leave(self) -> LeaveGroupResponse:
-        """LeaveGroup for this member alone, by its member id."""
+        """Send LeaveGroup for this member alone, by its member id."""
         version = self._contact.version_of("LeaveGroup")
         if version <= 2:
             request = LeaveGroupRequest(self.group, self.id)
@@ -197,7 +197,7 @@ class Member:
         return answer
 
     def commit(self, topic: str, offsets: Mapping[int, int], *, metadata: str = "", **changes: Any) -> dict[int, int]:
-        """OffsetCommit of partitions to offsets; the error code of each partition."""
+        """Send OffsetCommit of partitions to offsets; return the error code of each partition."""
         version = self._contact.version_of("OffsetCommit")
         request = OffsetCommitRequest(
             self.group,

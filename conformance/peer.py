@@ -1,6 +1,8 @@
-"""A running target as all cells share it: where it is, what it advertises and serves, topics made once."""
+"""A running target as all cells share it: its address, its advertised and served versions, its topics."""
 
 from __future__ import annotations
+
+from functools import cached_property
 
 from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.protocol import BY_NAME
@@ -11,16 +13,15 @@ from kafka_shim.conformance.wire import CLIENT_ID
 
 
 def topic_name(partitions: int) -> str:
-    """The name of the topic that all cells share which need so many partitions."""
+    """Return the name of the shared topic with this number of partitions."""
     return f"conformance-{partitions}"
 
 
 class Peer:
-    """The target as the cells share it: where it is, what it advertises and serves, topics made once.
+    """A running target: its address, its advertised and served versions, and the topics that cells share.
 
-    `client_id`: what connections that are no member's say. `asks_for_ids`: it was seen to hand out a member id before
-    it lets a member join.
-    `entry` is an address that answers.
+    `client_id` is for connections that belong to no member. `asks_for_ids`: the target assigned a member id before it
+    let a member join. `entry` is an address that answers.
     """
 
     def __init__(self, instance: Instance, versions: dict[int, tuple[int, int]], entry: Endpoint | None = None) -> None:
@@ -38,12 +39,28 @@ class Peer:
     def limits(self) -> Limits:
         return self.instance.limits
 
+    @cached_property
+    def release(self) -> str:
+        """Return the newest release of Kafka with these rules, as far as the advertised versions tell."""
+
+        def newest(name: str) -> int:
+            return self.versions.get(BY_NAME[name].key, (0, -1))[1]
+
+        if newest("TxnOffsetCommit") >= 6:
+            return "4.4"
+        return "4.3" if newest("DescribeLogDirs") >= 5 else "4.2"
+
+    def topic_names(self) -> dict[bytes, str]:
+        """Return the names of topics by id."""
+        # From a copy, which is made at once: cells in other threads create topics.
+        return {topic_id: name for name, topic_id in self.topic_ids.copy().items()}
+
     def offers(self, name: str) -> bool:
-        """Whether the target advertises an API at all."""
+        """Return True if the target advertises an API in any version."""
         return BY_NAME[name].key in self.versions
 
     def newest(self, name: str) -> int:
-        """The newest version of an API both sides have and the target was seen to serve; else `Unadvertised`."""
+        """Return the newest version of an API that both sides have and the target serves, else raise `Unadvertised`."""
         api = BY_NAME[name]
         low, high = self.versions.get(api.key, (1, 0))
         high = self.served.get(api.key, high)

@@ -1,12 +1,13 @@
-"""The instances of a target as the cells share them: started once per profile, probed, started again.
+"""Running brokers under test, one for each set of settings, which all cases share: started, probed, restarted after a
+crash.
 
-Decides when a target counts as ready, which of the advertised APIs the suite itself uses, and when a target counts as
-crashed. It knows nothing of cells.
+Decides when a target is ready, which advertised APIs the suite itself uses, and when a target has crashed.
 """
 
 from __future__ import annotations
 
 import itertools
+import ssl
 import threading
 import time
 import uuid
@@ -20,10 +21,12 @@ from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeCon
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
 from kafka_shim.apis.metadata import MetadataRequest
+from kafka_shim.apis.releases import DEFAULT_RELEASE
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.conformance.harmless import GROUP_KEYS, harmless
 from kafka_shim.conformance.peer import Peer, topic_name
+from kafka_shim.conformance.probe_requests import GROUP_KEYS, probe_request
 from kafka_shim.conformance.protocol import BY_KEY
+from kafka_shim.conformance.secure import Unauthenticated
 from kafka_shim.conformance.targets import ForeignTarget, Instance, Limits, Target, TargetError
 from kafka_shim.conformance.targets.base import LIMIT_NAMES
 from kafka_shim.conformance.targets.capabilities import capabilities_of
@@ -35,11 +38,13 @@ _WARM_GROUPS: Final = [f"warm-up-{number}" for number in range(32)]
 _BROKER_RESOURCE: Final = 4
 MEMBER_ID_REQUIRED_SINCE: Final = 4
 DEFAULT: Final = "default"
-_SESSIONS_TRIED: Final = (100, 300, 1_000, 6_000)
+_SESSION_CANDIDATES: Final = (100, 300, 1_000, 6_000)
 _SOON: Final = 1.0
-_HARDLY_ANY_MS: Final = 150
+_NEGLIGIBLE_MS: Final = 150
 SHARED_TOPICS: Final = (1, 3, 8, 100)
 _NOT_READY: Final = frozenset({14, 15, 16})
+_FINAL: Final = (Unauthenticated, ssl.SSLCertVerificationError)
+"""Reasons of a failed connection that do not go with time."""
 
 
 class Peers:
@@ -51,22 +56,21 @@ class Peers:
         self._lock = threading.Lock()
 
     def start(self, profiles: Iterable[str]) -> None:
-        """Start an instance for each of the profiles that the target has, and the default in place of the others."""
+        """Start an instance for each profile that the target has, and the default one instead of the others."""
         profiles = set(profiles)
         names = sorted(self._target.profiles & profiles | ({DEFAULT} if profiles - self._target.profiles else set()))
         with ThreadPoolExecutor(max(1, len(names))) as pool:
             self._peers = dict(zip(names, pool.map(self._prepare, names), strict=True))
 
     def of(self, profile: str) -> Peer | None:
-        """The newest instance of a profile, whether it still runs or not.
+        """Return the newest instance of a profile, running or not.
 
-        Where the target has no instance with these settings the default one stands in: what it is not capable of is
-        not judged.
+        Without such a profile the default instance takes its place, and cases that need other settings are skipped.
         """
         return self._peers.get(profile) or self._peers.get(DEFAULT)
 
-    def living(self, profile: str) -> Peer | None:
-        """The instance of a profile, started again if it has crashed; one that is not ours stays as it is."""
+    def running(self, profile: str) -> Peer | None:
+        """Return the instance of a profile, restarted after a crash if the suite started it."""
         with self._lock:
             profile = profile if profile in self._peers else DEFAULT
             peer = self._peers.get(profile)
@@ -75,7 +79,7 @@ class Peers:
             return peer
 
     def another(self, profile: str) -> Peer:
-        """One more instance of a profile, with the limits and versions of the first one."""
+        """Start one more instance of a profile, with the limits and versions of the first one."""
         profile = profile if profile in self._peers else DEFAULT
         first = self._peers[profile]
         peer = probe(self._target.start(profile))
@@ -86,8 +90,12 @@ class Peers:
         return peer
 
     def describe(self) -> str:
-        """What the target says it is."""
+        """Return the description of the target."""
         return next((peer.instance.description for peer in self._peers.values()), "")
+
+    def release(self) -> str:
+        """Return the release of Kafka whose rules the target has."""
+        return next((peer.release for peer in self._peers.values()), DEFAULT_RELEASE)
 
     def _prepare(self, profile: str) -> Peer:
         instance = self._target.start(profile)
@@ -103,7 +111,7 @@ class Peers:
 
 
 def probe(instance: Instance) -> Peer:
-    """Ask a target what it advertises, and wait until its coordinators answer; one that is not ours runs already."""
+    """Read the advertised versions and wait for the coordinators: 60 s for our process, 5 s for a running broker."""
     deadline = time.monotonic() + (5.0 if instance.process is None else 60.0)
     for endpoint in itertools.cycle(instance.endpoints):
         connection = None
@@ -115,7 +123,7 @@ def probe(instance: Instance) -> Peer:
             if coordinators_ready(connection, peer):
                 return peer
         except WireTrouble as trouble:
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or isinstance(trouble.__cause__, _FINAL):
                 raise TargetError(f"{endpoint} gives no usable answer: {trouble}") from trouble
         finally:
             if connection is not None:
@@ -127,7 +135,7 @@ def probe(instance: Instance) -> Peer:
 
 
 def coordinators_ready(connection: Connection, peer: Peer) -> bool:
-    """Whether group coordinators are found and have loaded."""
+    """Return True if the group coordinators are available and loaded."""
     version = min(peer.newest("FindCoordinator"), 3)
     if connection.call(FindCoordinatorRequest(_WARM_GROUPS[0]), version).error_code != 0:
         return False
@@ -147,9 +155,9 @@ def coordinators_ready(connection: Connection, peer: Peer) -> bool:
 
 
 def find_served(peer: Peer) -> None:
-    """Find the newest version of each API that is really answered: what is only declared is not leaned on.
+    """Record the newest version of each API that the target really answers; it may advertise more.
 
-    Where no version's answer can be read, the newest that has an answer is taken.
+    If no version has a readable answer, record the newest version with any answer.
     """
     instance = peer.instance
     for key in (3, *GROUP_KEYS):
@@ -163,7 +171,7 @@ def find_served(peer: Peer) -> None:
                 label="probe",
             )
             try:
-                connection.call(harmless(key, version, f"probe-{key}-{version}"), version)
+                connection.call(probe_request(key, version, f"probe-{key}-{version}"), version)
                 peer.served[key] = version
                 break
             except Undecodable:
@@ -176,7 +184,7 @@ def find_served(peer: Peer) -> None:
 
 
 def asks_for_ids(peer: Peer) -> bool:
-    """Whether a dynamic member without an id gets one and has to join again."""
+    """Return True if a dynamic member without an id gets one and has to join again."""
     trial = Trial(peer, "probe", "ids")
     try:
         version = peer.newest("JoinGroup")
@@ -192,33 +200,33 @@ def asks_for_ids(peer: Peer) -> bool:
 
 
 def make_topics(peer: Peer, counts: Iterable[int] = SHARED_TOPICS) -> None:
-    """Make the topics the cases share, by partitions: none of them is new to the coordinator when a case begins."""
+    """Create the shared topics, by partition count, so that no case meets a topic new to the coordinator."""
     trial = Trial(peer, "probe", "topics")
     try:
         for partitions in counts:
             trial.topic(partitions)
     except (Unadvertised, Skipped, Failed, WireTrouble):
-        """A target that makes no topics: the cases that need one will each say so."""
+        """The target creates no topics; each case that needs one reports that."""
     finally:
         trial.end()
 
 
 def find_limits(peer: Peer, settings: Mapping[str, str]) -> None:
-    """Find out the limits of a target that we did not configure: by asking, else by trying; `settings` go before."""
-    settings = configuration(peer)
-    limits = peer.instance.limits.configured(settings)
-    if "group.min.session.timeout.ms" not in settings:
+    """Set the limits of a foreign target: from its user's `settings`, else its description, else measured."""
+    known_settings = configuration(peer) | dict(settings)
+    limits = peer.instance.limits.configured(known_settings)
+    if "group.min.session.timeout.ms" not in known_settings:
         limits = replace(limits, min_session_timeout=least_session(peer))
-    if "group.initial.rebalance.delay.ms" not in settings:
+    if "group.initial.rebalance.delay.ms" not in known_settings:
         limits = replace(limits, initial_rebalance_delay=initial_delay(peer))
-    peer.instance.limits = limits.configured(settings)
+    peer.instance.limits = limits
 
 
 def least_session(peer: Peer) -> int:
-    """The least session timeout, of a few that are tried, with which a member may join; in milliseconds."""
+    """Return the smallest session timeout, of a few, with which a member may join; in milliseconds."""
     trial = Trial(peer, "probe", f"session-{uuid.uuid4().hex[:8]}")
     try:
-        for timeout in _SESSIONS_TRIED:
+        for timeout in _SESSION_CANDIDATES:
             member = trial.member(group=f"{trial.group}-{timeout}", session_timeout=timeout)
             member.wire.send(member.join_request(), trial.version_of("JoinGroup"))
             if not member.wire.answers_within(_SOON):
@@ -226,21 +234,21 @@ def least_session(peer: Peer) -> int:
             if member.wire.receive().error_code != ErrorCode.INVALID_SESSION_TIMEOUT:
                 return timeout
     except (Unadvertised, WireTrouble):
-        """The cases will say so."""
+        """The cases report that."""
     finally:
         trial.end()
     return Limits().min_session_timeout
 
 
 def initial_delay(peer: Peer) -> int:
-    """How long the first round of a lone member takes, in milliseconds; 0 if hardly any time."""
+    """Measure the first round of a lone member, in milliseconds; 0 for a very short one."""
     trial = Trial(peer, "probe", f"delay-{uuid.uuid4().hex[:8]}")
     try:
         member = trial.member()
         start = time.monotonic()
         member.join()
-        taken = int((time.monotonic() - start) * 1000)
-        return taken if taken > _HARDLY_ANY_MS else 0
+        elapsed = int((time.monotonic() - start) * 1000)
+        return elapsed if elapsed > _NEGLIGIBLE_MS else 0
     except (Unadvertised, Failed, WireTrouble):
         return Limits().initial_rebalance_delay
     finally:
@@ -248,7 +256,7 @@ def initial_delay(peer: Peer) -> int:
 
 
 def configuration(peer: Peer) -> dict[str, str]:
-    """The broker settings the suite derives its waits from, as far as the target tells them."""
+    """Return the broker settings that the waits of the suite depend on, as far as the target describes them."""
     connection = Connection(peer.entry, patience=5.0, deadline=time.monotonic() + 10, tape=Tape(), label="probe")
     try:
         version = peer.newest("DescribeConfigs")

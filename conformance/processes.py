@@ -1,8 +1,7 @@
-"""The processes and temporary folders of a run, so that none is left however the run ends.
+"""The child processes and temporary folders of a run; none survives it, however the run ends.
 
-Decides how a child process is started (at the head of a process group of its own, which ends as a whole), and that
-nothing more is started once the run has been broken off. A watch, a shell at the other end of a pipe, ends what is left
-when the run itself was killed or has ended without a word. It does not know what the processes are.
+Each child leads its own process group, and the group ends as a whole. After the run is broken off nothing starts. If
+the run is killed, a watch, a shell at the other end of a pipe, ends the remaining groups.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _LOCK: Final = threading.RLock()
 _RUNNING: Final[list[tuple[subprocess.Popen[Any], signal.Signals]]] = []
 _FOLDERS: Final[list[Path]] = []
 _HEADS: Final[set[int]] = set()
-"""The processes that were started here: each is the head of a group, which may outlive it."""
+"""Pids of the started processes. Each leads a process group, and the group may outlive it."""
 
 _WATCH: Final = """
 heads=
@@ -40,7 +39,7 @@ while read -r sign pid number; do
 done
 for each in $heads; do kill -"${each#*:}" -"${each%:*}" 2>/dev/null; done
 """
-"""Of each process group that began and has not ended it knows the last signal. It sends them when the pipe ends."""
+"""Keeps each running process group with its last signal, and sends the signals at the end of the pipe."""
 
 _watch: subprocess.Popen[bytes] | None = None
 _broken_off = False
@@ -49,7 +48,7 @@ _signalled = 0
 
 
 class BrokenOff(Exception):
-    """The run was broken off: nothing is started any more."""
+    """The run was broken off: nothing starts any more."""
 
 
 def start(
@@ -63,14 +62,14 @@ def start(
     user: str | None = None,
     last_signal: signal.Signals = signal.SIGKILL,
 ) -> subprocess.Popen[str]:
-    """Start a process at the head of a group of its own: a Ctrl-C of the terminal reaches only us.
+    """Start a process in its own process group: a Ctrl-C of the terminal reaches only us.
 
-    `last_signal` ends it when the run is broken off; SIGTERM for one that has children with groups of their own.
+    `last_signal` ends it when the run is broken off; SIGTERM for a process whose children have their own groups.
     """
     with _no_signal_between(), _LOCK:
         if _broken_off:
             raise BrokenOff
-        _forget_the_dead()
+        _forget_ended()
         process = subprocess.Popen(
             command,
             stdin=stdin,
@@ -94,24 +93,24 @@ def run(
     env: Mapping[str, str] | None = None,
     user: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a process to its end, its output captured."""
+    """Run a process to its end and capture its output."""
     process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, env=env, user=user)
     stdout, stderr = process.communicate()
     return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
 
 def terminate(process: subprocess.Popen[Any]) -> None:
-    """Ask a process and its group to end, without waiting."""
+    """Send SIGTERM to a process and its group, without waiting."""
     _signal(process, signal.SIGTERM)
 
 
 def kill(process: subprocess.Popen[Any]) -> None:
-    """Let a process and its group end at once, without waiting."""
+    """Send SIGKILL to a process and its group, without waiting."""
     _signal(process, signal.SIGKILL)
 
 
 def end(process: subprocess.Popen[Any], grace: float = _GRACE) -> None:
-    """Ask a process and its group to end, then insist: a shell ends before what it has started."""
+    """Terminate a process and its group, then kill the rest: a shell ends before its children."""
     if process.poll() is None:
         terminate(process)
         with suppress(subprocess.TimeoutExpired):
@@ -125,7 +124,7 @@ def end(process: subprocess.Popen[Any], grace: float = _GRACE) -> None:
 
 
 def temporary_folder(prefix: str) -> Path:
-    """A new folder that is removed at the latest when the run is broken off; else its maker removes it."""
+    """Create a folder. Its maker removes it; a run that is broken off removes it too."""
     with _no_signal_between(), _LOCK:
         if _broken_off:
             raise BrokenOff
@@ -135,7 +134,7 @@ def temporary_folder(prefix: str) -> Path:
 
 
 def break_off() -> None:
-    """End everything at once, and let nothing start any more."""
+    """End all processes at once, and start no more."""
     global _broken_off
     with _LOCK:
         _broken_off = True
@@ -149,9 +148,9 @@ def break_off() -> None:
 
 
 def break_off_on_signals() -> None:
-    """Let SIGINT and SIGTERM end this process and all it started, wherever its threads are.
+    """Make SIGINT and SIGTERM end this process and its children, in any state of its threads.
 
-    Exit code 130 or 143. No clean-up of threads is waited for: what they wait for may never come.
+    Exit code 130 or 143. It does not wait for threads: they may wait for events that never come.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -169,8 +168,10 @@ def break_off_on_signals() -> None:
 
 
 def _repeat(reading: int, main_thread: int) -> NoReturn:
-    """Send a signal that came again, until it has ended us: the main thread does not see one that comes just before it
-    begins to wait for a lock."""
+    """Repeat a signal until it ends this process.
+
+    The main thread misses a signal that arrives just before it waits for a lock.
+    """
     number = 0
     while number not in _SIGNALS:
         (number,) = os.read(reading, 1)
@@ -181,7 +182,7 @@ def _repeat(reading: int, main_thread: int) -> NoReturn:
 
 @contextmanager
 def _no_signal_between() -> Iterator[None]:
-    """Let no signal come between the start of a process and its entry in the list: in the main thread it waits."""
+    """Delay signals in the main thread from the start of a process until it is in the list."""
     global _is_starting
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -207,7 +208,7 @@ def _leave() -> NoReturn:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether a child runs. Not by `Popen.poll`, whose lock the thread that was interrupted may hold."""
+    """Return True if a child runs. Without `Popen.poll`: the interrupted thread may hold its lock."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == 0
     except ChildProcessError:
@@ -215,8 +216,8 @@ def _is_alive(pid: int) -> bool:
 
 
 def _has_group(process: subprocess.Popen[Any]) -> bool:
-    """Whether the process, reaped already, has left others in its group."""
-    if process.pid not in _HEADS or process.poll() is None or _is_another(process):
+    """Return True if a reaped process left others in its group."""
+    if process.poll() is None or not _is_head(process):
         return False
     try:
         os.killpg(process.pid, 0)
@@ -225,8 +226,8 @@ def _has_group(process: subprocess.Popen[Any]) -> bool:
     return True
 
 
-def _forget_the_dead() -> None:
-    """Take processes that have ended from the list, and what they left behind out of the world."""
+def _forget_ended() -> None:
+    """Remove ended processes from the list, and kill the rest of their groups."""
     for entry in [entry for entry in _RUNNING if entry[0].poll() is not None]:
         _RUNNING.remove(entry)
         _signal(entry[0], signal.SIGKILL)
@@ -234,46 +235,49 @@ def _forget_the_dead() -> None:
 
 
 def _began(pid: int, last_signal: signal.Signals) -> None:
-    """A process was started at the head of a group."""
+    """Note the leader of a new process group, and start the watch if it is not running."""
     global _watch
     _HEADS.add(pid)
     if _watch is None or _watch.poll() is not None:
         _watch = subprocess.Popen(["/bin/sh", "-c", _WATCH], stdin=subprocess.PIPE, env={}, start_new_session=True)
-    _tell_watch(f"+ {pid} {last_signal:d}")
+    _write_to_watch(f"+ {pid} {last_signal:d}")
 
 
 def _ended(pid: int) -> None:
-    """The group that this process was the head of has ended: another one may get its number."""
+    """Forget an ended process group: the system may reuse its pid."""
     if pid in _HEADS:
         _HEADS.discard(pid)
-        _tell_watch(f"- {pid} 0")
+        _write_to_watch(f"- {pid} 0")
 
 
-def _tell_watch(line: str) -> None:
+def _write_to_watch(line: str) -> None:
     if _watch is not None and _watch.stdin is not None:
         with suppress(BrokenPipeError):
             os.write(_watch.stdin.fileno(), f"{line}\n".encode())
 
 
 def _signal(process: subprocess.Popen[Any], number: signal.Signals) -> None:
-    """Signal a process, and its group if it was started at the head of one."""
+    """Signal a process, and its group if the process leads one."""
     with suppress(ProcessLookupError, PermissionError):
-        if process.pid in _HEADS:
-            if not _is_another(process):
-                os.killpg(process.pid, number)
+        if _is_head(process):
+            os.killpg(process.pid, number)
         elif process.returncode is None:
             os.kill(process.pid, number)
 
 
-def _is_another(process: subprocess.Popen[Any]) -> bool:
-    """Whether the number of a process that was reaped is that of another one by now, which may be at the head of a
-    group, too. While any of the old group is there, the system gives the number to nobody."""
-    if process.returncode is None:
+def _is_head(process: subprocess.Popen[Any]) -> bool:
+    """True if the process group with this number is still the group of `process`.
+
+    After the process was reaped the system may give its number to another process, but only when its group is empty.
+    """
+    if process.pid not in _HEADS:
         return False
+    if process.returncode is None:
+        return True
     try:
         os.kill(process.pid, 0)
     except PermissionError:
-        return True
-    except ProcessLookupError:
         return False
-    return True
+    except ProcessLookupError:
+        return True
+    return False

@@ -1,4 +1,4 @@
-"""The APIs by name, and which API a request is of. Reads the declarations of `apis/` alone."""
+"""The APIs by key and by name, and the API of a request; all from the declarations in `apis/`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from typing import Final
 
 from kafka_shim.apis.api import Api
 from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.scram import alter_user_scram_credentials, describe_user_scram_credentials
 from kafka_shim.apis.wire import Message
 
-BY_KEY: Final[dict[int, Api]] = dict(APIS)
+_OF_SCRAM: Final = (describe_user_scram_credentials.API, alter_user_scram_credentials.API)
+BY_KEY: Final[dict[int, Api]] = dict(APIS) | {api.key: api for api in _OF_SCRAM}
 BY_NAME: Final[dict[str, Api]] = {api.name: api for api in BY_KEY.values()}
 
 
 def api_of(request: Message) -> Api:
-    """The API that a request is of."""
+    """Return the API of a request."""
     key = type(request).api_key
     assert key is not None
     return BY_KEY[key]

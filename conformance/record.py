@@ -1,6 +1,6 @@
-"""The record of a run: what a target answered in every cell, kept in a file to compare others with.
+"""The record of a run: the answers of a target in every cell, in a file to compare other targets with.
 
-The record of Apache Kafka that comes with the suite shows what differs without a Kafka at hand.
+The record of Apache Kafka in this package shows differences without a running Kafka.
 """
 
 from __future__ import annotations
@@ -10,14 +10,18 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from kafka_shim.apis.releases import DEFAULT_RELEASE, is_at_least
 from kafka_shim.conformance.story import Step
 
-KAFKA: Final = Path(__file__).parent / "expect" / "kafka-4.2.record.json.gz"
+KAFKA: Final = {
+    release: Path(__file__).parent / "expect" / f"kafka-{release}.record.json.gz" for release in ("4.2", "4.4")
+}
+"""The packaged records by release, oldest first."""
 SCHEMA: Final = 1
 
 
 class Record:
-    """Stories by the name of their cell, and the target they are from."""
+    """The stories of a run by cell name, and the description of the target."""
 
     def __init__(self, description: str, stories: dict[str, list[Step]]) -> None:
         self.description = description
@@ -25,21 +29,22 @@ class Record:
 
     @classmethod
     def read(cls, path: Path) -> Record:
-        """A record that `write` wrote. Raises OSError or ValueError where there is none."""
+        """Read a file that `write` wrote. Raises OSError or ValueError for any other file."""
         with gzip.open(path, "rt") as file:
             data: Any = json.load(file)
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-            raise ValueError(f"{path} is no record of this version")
+            raise ValueError(f"{path} is not a record of this version")
         return cls(
             data["description"], {name: [tuple(step) for step in steps] for name, steps in data["cells"].items()}
         )
 
     @classmethod
-    def of_kafka(cls) -> Record:
-        """That of Apache Kafka which comes with the suite."""
-        return cls.read(KAFKA) if KAFKA.exists() else cls("", {})
+    def of_kafka(cls, release: str = DEFAULT_RELEASE) -> Record:
+        """Read the packaged record of the oldest Kafka that is not older than a release."""
+        path = next((path for of, path in KAFKA.items() if is_at_least(of, release)), KAFKA[max(KAFKA)])
+        return cls.read(path) if path.exists() else cls("", {})
 
     def write(self, path: Path) -> None:
         text = json.dumps({"schema": SCHEMA, "description": self.description, "cells": self.stories}, sort_keys=True)
-        # Without the time of day in it, the same record is the same file.
+        # No timestamp: the same record gives the same file.
         path.write_bytes(gzip.compress(text.encode(), mtime=0))

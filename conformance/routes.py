@@ -1,7 +1,7 @@
-"""Which broker of a target a request goes to: the coordinator, the leader or the controller, as the target says.
+"""Chooses the broker of a target for each request: coordinator, leader or controller, from the target's own answers.
 
-Decides nothing for a target of one broker: there every request goes to the address of the target, whatever address
-the broker advertises. It caches coordinators until `anew` replaces one.
+If the target has one broker, every request goes to the configured address, even if the broker advertises another one.
+Caches coordinators; `refresh` looks one up again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafka_shim.conformance.wire import Connection, Tape, Undecodable, WireTroub
 GROUP: Final = 0
 TRANSACTION: Final = 1
 PATIENCE: Final = 15.0
-"""Seconds for which a coordinator that moves is waited for."""
+"""Seconds to wait for a coordinator that moves."""
 
 _BATCHED_SINCE: Final = 4
 _TYPED_SINCE: Final = 1
@@ -43,7 +43,7 @@ Key = tuple[int, str]
 
 
 class Routes:
-    """The brokers of a target. `newest` gives the newest version of an API that both sides have."""
+    """The brokers of a target. `newest` returns the newest version of an API that both sides have."""
 
     def __init__(self, endpoints: Sequence[Endpoint], newest: Callable[[str], int]) -> None:
         self._bootstrap = tuple(endpoints)
@@ -55,42 +55,42 @@ class Routes:
 
     @property
     def brokers(self) -> dict[int, Endpoint]:
-        """By node id, where the brokers listen; requested once."""
+        """The addresses of the brokers by node id; requested once."""
         with self._lock:
             if self._brokers is None:
-                found: dict[int, Endpoint] = {}
-                # A target that cannot say which brokers there are is taken for one broker.
+                brokers: dict[int, Endpoint] = {}
+                # Without a readable Metadata answer the target counts as one broker.
                 with suppress(Unadvertised, Undecodable):
                     answer = self._ask(MetadataRequest([]), self._newest("Metadata"))
-                    found = {each.node_id: Endpoint(each.host, each.port) for each in answer.brokers}
+                    brokers = {each.node_id: self._bootstrap[0].at(each.host, each.port) for each in answer.brokers}
                     self._controller = answer.controller_id
-                self._brokers = found
+                self._brokers = brokers
             return self._brokers
 
     @property
     def is_alone(self) -> bool:
-        """Whether the target has one broker."""
+        """True if the target has one broker."""
         return len(self.brokers) <= 1
 
     def everywhere(self) -> tuple[Endpoint, ...]:
-        """Every broker."""
+        """Return the addresses of all brokers."""
         return self._bootstrap[:1] if self.is_alone else tuple(self.brokers.values())
 
-    def coordinator(self, key: str, kind: int = GROUP, *, anew: bool = False) -> Endpoint:
-        """The coordinator of a group or of a transactional id; waited for while it moves."""
+    def coordinator(self, key: str, kind: int = GROUP, *, refresh: bool = False) -> Endpoint:
+        """Return the coordinator of a group or of a transactional id; wait while it moves."""
         if self.is_alone:
             return self._bootstrap[0]
         with self._lock:
-            if anew:
+            if refresh:
                 self._coordinators.pop((kind, key), None)
             cached = self._coordinators.get((kind, key))
-        found = cached or self._find(key, kind)
+        coordinator = cached or self._find(key, kind)
         with self._lock:
-            self._coordinators[kind, key] = found
-        return found
+            self._coordinators[kind, key] = coordinator
+        return coordinator
 
     def leader(self, topic: str, partition: int) -> Endpoint:
-        """The leader of a partition, as the target says now."""
+        """Return the current leader of a partition."""
         if self.is_alone:
             return self._bootstrap[0]
         request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
@@ -100,7 +100,7 @@ class Routes:
         return self._bootstrap[0]
 
     def of(self, request: Message, api: str, otherwise: str) -> Endpoint:
-        """Where a request goes; one that concerns no key goes to the coordinator of the group `otherwise`."""
+        """Return the broker for a request; a request without a key goes to the coordinator of the group `otherwise`."""
         if self.is_alone:
             return self._bootstrap[0]
         if api in _OF_TRANSACTIONS:
@@ -113,13 +113,13 @@ class Routes:
         return self.coordinator(otherwise if group is None else group)
 
     def have_moved(self, used: dict[Key, Endpoint]) -> bool:
-        """Whether one of these coordinators is another one now."""
-        return any(self.coordinator(key, kind, anew=True) != was for (kind, key), was in used.items())
+        """Return True if one of these coordinators has changed."""
+        return any(self.coordinator(key, kind, refresh=True) != was for (kind, key), was in used.items())
 
     def used(self, *groups: str) -> dict[Key, Endpoint]:
-        """The coordinators that are remembered of these groups, and of transactional ids that begin like them."""
+        """Return the cached coordinators of these groups, and of transactional ids with these prefixes."""
         with self._lock:
-            return {(kind, key): found for (kind, key), found in self._coordinators.items() if key.startswith(groups)}
+            return {each: at for each, at in self._coordinators.items() if each[1].startswith(groups)}
 
     def _find(self, key: str, kind: int) -> Endpoint:
         version = self._newest("FindCoordinator")
@@ -130,19 +130,20 @@ class Routes:
         limit = time.monotonic() + PATIENCE
         while True:
             answer = self._ask(request, version)
-            found: Any = answer.coordinators[0] if version >= _BATCHED_SINCE else answer
-            if found.error_code not in _NOT_YET or time.monotonic() > limit:
+            coordinator: Any = answer.coordinators[0] if version >= _BATCHED_SINCE else answer
+            if coordinator.error_code not in _NOT_YET or time.monotonic() > limit:
                 break
             time.sleep(0.05)
-        return Endpoint(found.host, found.port) if found.error_code == 0 else self._bootstrap[0]
+        first = self._bootstrap[0]
+        return first if coordinator.error_code else first.at(coordinator.host, coordinator.port)
 
     def _leader(self, request: Any) -> Endpoint:
-        """The leader of the first partition a request is about."""
+        """Return the leader of the first partition in a request."""
         topic = (getattr(request, "topics", None) or request.topic_data)[0]
         partition = next(
-            found[0]
+            partitions[0]
             for name in ("partitions", "partition_data", "partition_indexes")
-            if (found := getattr(topic, name, None))
+            if (partitions := getattr(topic, name, None))
         )
         number = partition
         if not isinstance(partition, int):
@@ -151,7 +152,7 @@ class Routes:
         return self.leader(getattr(topic, "topic", None) or topic.name, number)
 
     def _ask(self, request: Message, version: int) -> Any:
-        """The answer of the first broker that gives one."""
+        """Return the answer of the first broker that gives one."""
         trouble: WireTrouble | None = None
         for endpoint in dict.fromkeys([*self._bootstrap, *(self._brokers or {}).values()]):
             connection = None
@@ -170,7 +171,7 @@ class Routes:
 
 
 def group_of(request: Message) -> str | None:
-    """The group a request is about, or the first of them; None if it is about none."""
+    """Return the group in a request, or the first of several; None without a group."""
     for name in _GROUP_LISTS:
         groups = getattr(request, name, None)
         if isinstance(groups, list) and groups:

@@ -1,6 +1,7 @@
-"""Runs cells against one target, many at a time, and gives each its verdict.
+"""Runs the cells against one target, many at a time, and gives each a verdict.
 
-Knows what an exception out of a case means; knows nothing of any case or of how a target is started.
+Maps the exceptions of a case to verdicts. Runs a cell again if a crash, a moved coordinator or a busy machine may have
+caused its failure.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kafka_shim.apis.releases import DEFAULT_RELEASE, is_at_least
 from kafka_shim.apis.wire import DecodeError
 from kafka_shim.conformance.case import Case
 from kafka_shim.conformance.cells import Cell, Selection, cells_of
@@ -21,36 +23,39 @@ from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.peers import Peers
 from kafka_shim.conformance.protocol import BY_NAME
 from kafka_shim.conformance.story import Step, story_of
-from kafka_shim.conformance.targets import Instance, Target
+from kafka_shim.conformance.targets import ForeignTarget, Instance, Target
 from kafka_shim.conformance.targets.capabilities import lack_of
+from kafka_shim.conformance.targets.secured import SECURITY
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Failed, Level, NotServed, Skipped, Unadvertised, Verdict
 from kafka_shim.conformance.wire import Closed, NoAnswer, Tape, Undecodable, WireTrouble
 
 ALONE_AT_A_TIME: Final = 8
-"""How many instances may run beside each other after crashes."""
+"""The limit of instances that run beside each other after crashes."""
 
 MOVES_FOLLOWED: Final = 4
-"""How often a cell is tried whose coordinator moves while it runs."""
+"""The limit of attempts for a cell when its coordinator moves during each."""
 
-CALM_AT_A_TIME: Final = 6
-"""How many cells may run beside each other that are judged again because time plays a part in them."""
+TIMED_AT_A_TIME: Final = 6
+"""The limit of timed cells that run beside each other when they run again."""
 
-_DOUBTED: Final = frozenset({Verdict.FAIL, Verdict.NON_STRICT, Verdict.TIMEOUT})
+_FAILURES: Final = frozenset({Verdict.FAIL, Verdict.NON_STRICT, Verdict.TIMEOUT})
 
-GONE: Final = "the target, which is not ours to start, stopped listening while this cell or one before it ran"
+TARGET_STOPPED: Final = "the target stopped listening during this cell or an earlier one; the suite cannot restart it"
+
+NO_USERS: Final = "the suite knows no users of the target"
 
 DYING: Final = 1.0
-"""Seconds before a crash is noticed in which what a target did, or did not do, may have been the crash."""
+"""Seconds before a crash is noticed in which the crash may already have changed answers."""
 
 
 @dataclass
 class Result:
-    """What a cell came to.
+    """The verdict of a cell, with reason and evidence.
 
-    `due`: the API key and version left unanswered, where that is the reason. `instance`: where it ran, if it ran;
-    `finished_at`: when it was over, by the monotonic clock. `is_timed`: see `Trial`; `first`: what such a cell came to
-    beside others, where it passed when it was run again. `story`: what it was answered.
+    `due`: the API key and version without an answer, if that is the reason. `instance`: the instance it ran on, if it
+    ran; `finished_at`: its end by the monotonic clock. `is_timed`: see `Trial`; `first`: the first verdict of a timed
+    cell that passed when it ran again with more time. `story`: its answers.
     """
 
     cell: Cell
@@ -68,17 +73,19 @@ class Result:
 
 @dataclass
 class Run:
-    """A finished run. `violations` are the invariants that its trace shows broken, whatever the cells came to."""
+    """A finished run. `violations` are the broken invariants in its trace, whatever the verdicts."""
 
     target: str
     description: str
     results: list[Result] = field(default_factory=list)
+    release: str = DEFAULT_RELEASE
+    """The release of Kafka whose rules the target has."""
     seconds: float = 0.0
     violations: list[str] = field(default_factory=list)
 
 
 class Runner:
-    """Runs cases against a target that it starts and stops."""
+    """Starts a target, runs cases against it, and stops it."""
 
     def __init__(
         self,
@@ -101,7 +108,7 @@ class Runner:
         self._run_id = f"{random.Random(seed).getrandbits(32) if seed is not None else random.getrandbits(32):08x}"
 
     def plan(self, cases: list[Case]) -> list[Cell]:
-        """The cells a run would have. Starts the target to learn what it advertises, and stops it."""
+        """Return the cells of a run. Starts the target to learn its advertised versions, and stops it."""
         try:
             self.peers.start({case.profile for case in cases})
             return self.cells(cases)
@@ -113,18 +120,17 @@ class Runner:
         cases: list[Case],
         planned: Callable[[int], None],
         finished: Callable[[Result], None] = lambda result: None,
-        is_news: Callable[[Result], bool] = lambda result: True,
+        is_unexpected: Callable[[Result], bool] = lambda result: True,
     ) -> Run:
         """Start the target, run every cell, stop the target.
 
-        `planned` hears how many cells there are, `finished` each result. It is what a cell first came to: one that a
-        crash may have spoilt is run again before it counts, and so is a failure that a busy machine may have made, if
-        it `is_news`.
+        Calls `planned` with the number of cells, and `finished` with the first result of each. A cell that a crash may
+        have spoilt runs again; so does a timed failure that `is_unexpected`, because a busy machine may have caused it.
         """
         start = time.monotonic()
         try:
             self.peers.start({case.profile for case in cases})
-            run = Run(self.target.name, self.peers.describe())
+            run = Run(self.target.name, self.peers.describe(), release=self.peers.release())
             cells = self.cells(cases)
             planned(len(cells))
 
@@ -134,70 +140,81 @@ class Runner:
                 return result
 
             def once_more(result: Result) -> Result:
-                if not is_spoilt(result):
+                if not ran_during_crash(result):
                     return result
                 if result.instance is not None and result.instance.process is None:
-                    held = result.verdict is Verdict.PASS
-                    return result if held else replace(result, verdict=Verdict.SKIP, reason=GONE, due=None)
+                    passed = result.verdict is Verdict.PASS
+                    return result if passed else replace(result, verdict=Verdict.SKIP, reason=TARGET_STOPPED, due=None)
                 return self._run_alone(result.cell)
 
-            def calmly(result: Result) -> Result:
-                is_doubted = result.is_timed and result.verdict in _DOUBTED and is_news(result)
-                return self._run_calmly(result) if is_doubted else result
+            def with_more_time(result: Result) -> Result:
+                may_be_late = result.is_timed and result.verdict in _FAILURES and is_unexpected(result)
+                return self._run_with_more_time(result) if may_be_late else result
 
             aside = self._jobs // 2
             with ThreadPoolExecutor(max(1, aside)) as waiting, ThreadPoolExecutor(self._jobs) as pool:
 
                 def begin(cell: Cell) -> Result | Future[Result]:
-                    """Run a cell; one that only waits goes aside when its turn comes."""
+                    """Run a cell; a long one, that only waits, runs in the other pool."""
                     return waiting.submit(one, cell) if aside and cell.case.is_long else one(cell)
 
-                begun = list(pool.map(begin, cells))
-                run.results = [each.result() if isinstance(each, Future) else each for each in begun]
+                outcomes = list(pool.map(begin, cells))
+                run.results = [each.result() if isinstance(each, Future) else each for each in outcomes]
             with ThreadPoolExecutor(min(self._jobs, ALONE_AT_A_TIME)) as pool:
                 run.results = list(pool.map(once_more, run.results))
-            with ThreadPoolExecutor(min(self._jobs, CALM_AT_A_TIME)) as pool:
-                run.results = list(pool.map(calmly, run.results))
+            with ThreadPoolExecutor(min(self._jobs, TIMED_AT_A_TIME)) as pool:
+                run.results = list(pool.map(with_more_time, run.results))
         finally:
             self.target.stop()
-        run.results = [self._judged_again(result) for result in run.results]
+        run.results = [self._with_version_not_served(result) for result in run.results]
         run.violations = self.target.violations
         run.seconds = time.monotonic() - start
         return run
 
     def cells(self, cases: list[Case]) -> list[Cell]:
-        """The cells of the cases, in the order they are run, once the target has been started."""
+        """Return the cells of the cases in running order. The target must be started."""
         cells = []
         for case in cases:
+            if case.profile == SECURITY and not self._can_have_users:
+                continue
             peer = self.peers.of(case.profile)
+            if peer is not None and not is_at_least(peer.release, case.since):
+                continue
             of_case = cells_of([case], peer.versions if peer else {}, self._turns)
             cells += [cell for cell in of_case if self._selection.has(cell)]
         if self._seed is not None:
             random.Random(self._seed).shuffle(cells)
         return cells
 
+    @property
+    def _can_have_users(self) -> bool:
+        """True unless the suite itself starts the target, and cannot start it with users."""
+        return SECURITY in self.target.profiles or isinstance(self.target, ForeignTarget)
+
     def run_cell(self, cell: Cell) -> Result:
-        """Run one cell; never raises for what the target does."""
-        peer = self.peers.living(cell.case.profile)
+        """Run one cell; never raises because of the target."""
+        peer = self.peers.running(cell.case.profile)
         if peer is None:
             return Result(cell, Verdict.SKIP, "the target was not started", 0.0, Tape())
         if peer.instance.process is None and peer.instance.ended_at is not None:
-            return Result(cell, Verdict.SKIP, GONE, 0.0, Tape())
+            return Result(cell, Verdict.SKIP, TARGET_STOPPED, 0.0, Tape())
         if cell.version < 0:
             why = f"{_name_of_lack(cell.case, peer)} is not advertised"
             return Result(cell, Verdict.UNIMPLEMENTED, why, 0.0, Tape())
         return self._run_with(peer, cell)
 
-    def _run_with(self, peer: Peer, cell: Cell, *, calm: bool = False) -> Result:
-        """Run a cell; once more, in a new group, when its coordinator moved meanwhile."""
+    def _run_with(self, peer: Peer, cell: Cell, *, more_time: bool = False) -> Result:
+        """Run a cell; again, in a new group, if its coordinator moved during the attempt."""
         for attempt in range(MOVES_FOLLOWED):
-            result, has_moved = self._run_once(peer, cell, calm, attempt)
+            result, has_moved = self._run_once(peer, cell, more_time, attempt)
             if not has_moved:
                 break
         return result
 
-    def _run_once(self, peer: Peer, cell: Cell, calm: bool, attempt: int) -> tuple[Result, bool]:
-        """Run a cell; what it came to, and whether its coordinator moved meanwhile."""
+    def _run_once(self, peer: Peer, cell: Cell, more_time: bool, attempt: int) -> tuple[Result, bool]:
+        """Run a cell; return its result, and True if its coordinator moved."""
+        if cell.case.profile == SECURITY and not peer.instance.secured:
+            return Result(cell, Verdict.SKIP, NO_USERS, 0.0, Tape()), False
         missing = cell.case.needs - peer.instance.capabilities
         if missing:
             return Result(cell, Verdict.SKIP, lack_of(missing, peer.limits), 0.0, Tape()), False
@@ -205,12 +222,12 @@ class Runner:
         trial = Trial(
             peer,
             f"{cell.case.id.replace('/', '-')}-v{cell.version}",
-            f"{self._run_id}-{cell.turn}{'-calm' * calm}{'-again' * attempt}",
+            f"{self._run_id}-{cell.turn}{'-more-time' * more_time}{'-again' * attempt}",
             api=cell.case.api,
             version=cell.version,
             cap=cell.case.cap,
             is_timed=cell.case.profile != "default",
-            is_calm=calm,
+            has_more_time=more_time,
         )
         due = None
         try:
@@ -233,8 +250,8 @@ class Runner:
         except Skipped as skipped:
             verdict, reason = Verdict.SKIP, str(skipped)
         except LookupError as lack:
-            # Cases take what an answer must hold by its place; what a target leaves out is not there.
-            verdict, reason = Verdict.FAIL, f"an answer does not hold what it must: {lack!r}"
+            # Cases read required entries by index or key; a missing entry is a failure of the target.
+            verdict, reason = Verdict.FAIL, f"an answer lacks a required entry: {lack!r}"
         except Exception:
             verdict, reason = Verdict.HARNESS_ERROR, traceback.format_exc()
         finally:
@@ -248,21 +265,21 @@ class Runner:
             peer.instance.has_crashed()
             has_moved = _has_moved(trial)
         end = time.monotonic()
-        story = story_of(trial.tape.trips, trial.unique, trial.group, peer.topic_ids)
+        story = story_of(trial.tape.trips, trial.unique, trial.group, peer.topic_names())
         result = Result(
             cell, verdict, reason, end - start, trial.tape, due, peer.instance, end, trial.is_timed, story=story
         )
         return result, has_moved
 
-    def _run_calmly(self, result: Result) -> Result:
-        """Run a timed cell that did not pass again, with few beside it and more time.
+    def _run_with_more_time(self, result: Result) -> Result:
+        """Run a timed failure again, with more time and few cells beside it.
 
-        On a busy machine a heartbeat of the case may be late, or an answer whose time is measured.
+        On a busy machine a heartbeat of the case, or a measured answer, may be late.
         """
-        peer = self.peers.living(result.cell.case.profile)
+        peer = self.peers.running(result.cell.case.profile)
         if peer is None:
             return result
-        again = self._run_with(peer, result.cell, calm=True)
+        again = self._run_with(peer, result.cell, more_time=True)
         if peer.instance.has_crashed():
             return self._run_alone(result.cell)
         return replace(again, first=f"{result.verdict}: {result.reason}") if again.verdict is Verdict.PASS else again
@@ -270,31 +287,30 @@ class Runner:
     def _run_alone(self, cell: Cell) -> Result:
         """Run a cell alone, so that a crash is its own.
 
-        The instance belongs to this thread and is kept for its next cell. A crash is blamed only on a cell that had a
-        new instance to itself.
+        This thread keeps the instance for its next cell. A crash counts against a cell only if its instance was new.
         """
-        mine: dict[str, Peer] = self._alone.__dict__
+        instances: dict[str, Peer] = self._alone.__dict__
         profile = cell.case.profile
         while True:
-            used = profile in mine
-            peer = mine.setdefault(profile, mine.get(profile) or self.peers.another(profile))
+            used = profile in instances
+            peer = instances.setdefault(profile, instances.get(profile) or self.peers.another(profile))
             again = self._run_with(peer, cell)
             if not peer.instance.has_crashed():
                 return again
-            del mine[profile]
+            del instances[profile]
             if not used:
                 guilty = Verdict.FAIL if cell.case.level is Level.MUST else Verdict.NON_STRICT
                 return replace(again, verdict=guilty, reason=f"the target crashed: {again.reason}", due=None)
 
-    def _judged_again(self, result: Result) -> Result:
-        """A failure for want of any answer to a version nobody ever got an answer to is a version not served."""
+    def _with_version_not_served(self, result: Result) -> Result:
+        """Change a missing answer to declared-not-served if no cell ever got an answer in that version."""
         if result.due is None or result.due in self._answered:
             return result
         return replace(result, verdict=Verdict.DECLARED_NOT_SERVED)
 
 
 def _name_of_lack(case: Case, peer: Peer) -> str:
-    """The API of a case, with the versions that it is about if the target has others."""
+    """Return the API of a case, with the case's versions if the target has only other ones."""
     api = str(case.api)
     if BY_NAME[api].key not in peer.versions or case.versions is None:
         return api
@@ -309,7 +325,7 @@ def _has_moved(trial: Trial) -> bool:
         return False
 
 
-def is_spoilt(result: Result) -> bool:
-    """Whether a cell ran on a target that was crashing, whoever's fault that was."""
+def ran_during_crash(result: Result) -> bool:
+    """Return True if the target was crashing while the cell ran."""
     ended_at = None if result.instance is None else result.instance.ended_at
     return ended_at is not None and result.finished_at > ended_at - DYING

@@ -1,7 +1,8 @@
-"""A member of a share group (KIP-932) that a case moves by hand: every request is one call of the case."""
+"""A scripted member of a share group (KIP-932): each call of the case sends one request."""
 
 from __future__ import annotations
 
+import time
 import uuid
 from typing import Any, TypeAlias
 
@@ -20,20 +21,20 @@ from kafka_shim.apis.share_fetch import (
     ShareFetchResponse,
 )
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from kafka_shim.conformance.batch import batch_of
+from kafka_shim.conformance.record_batch import record_batch
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.wire import Connection
 
 Acks: TypeAlias = tuple[int, int, list[int]]
 """First and last offset, and the types of an acknowledgement: 1 accept, 2 release, 3 reject, 4 renew."""
 Acquired: TypeAlias = tuple[int, int, int]
-"""First and last offset, and for the how many-th time they were delivered."""
+"""First and last offset, and the delivery count."""
 
 
 class ShareMember:
-    """One member. `epoch` and `assigned` are what it was last told; `session` is the epoch of its next ShareFetch.
+    """One member. `epoch` and `assigned` come from the last answer; `session` is the epoch of its next ShareFetch.
 
-    It fetches from partition 0 of its first topic.
+    It fetches from partition 0 of its first topic, or from as many partitions of it as `partitions` says.
     """
 
     def __init__(self, trial: Trial, *topics: str) -> None:
@@ -42,12 +43,13 @@ class ShareMember:
         self.epoch = 0
         self.assigned: set[tuple[str, int]] = set()
         self.session = 0
+        self.partitions = 1
         self._trial = trial
         self.wire = trial.connect(f"member-{self.id[:4]}")
         self._reader: Connection | None = None
 
     def heartbeat(self, **changes: Any) -> ShareGroupHeartbeatResponse:
-        """One ShareGroupHeartbeat that says nothing new but `changes`; what it is told is remembered."""
+        """Send a ShareGroupHeartbeat with only the fields in `changes`; remember epoch and assignment."""
         request = ShareGroupHeartbeatRequest(self._trial.group, self.id, self.epoch)
         for name, value in changes.items():
             setattr(request, name, value)
@@ -55,7 +57,7 @@ class ShareMember:
         if answer.error_code == 0:
             self.epoch = answer.member_epoch
             if answer.assignment is not None:
-                names = {topic_id: name for name, topic_id in self._trial.peer.topic_ids.items()}
+                names = self._trial.peer.topic_names()
                 topics = answer.assignment.topic_partitions
                 self.assigned = {
                     (names.get(each.topic_id, "?"), number) for each in topics for number in each.partitions
@@ -63,7 +65,7 @@ class ShareMember:
         return answer
 
     def join(self) -> ShareGroupHeartbeatResponse:
-        """The first heartbeat."""
+        """Send the first heartbeat."""
         return self.heartbeat(member_epoch=0, subscribed_topic_names=self.topics)
 
     def joined(self) -> ShareMember:
@@ -80,7 +82,7 @@ class ShareMember:
         return self.heartbeat(member_epoch=-1)
 
     def _records(self) -> Connection:
-        """The connection to the leader of its partition; the coordinator's, where that is the same broker."""
+        """Return the connection to the leader of its partition; `wire` if the coordinator is the same broker."""
         if self._reader is None:
             routes = self._trial.peer.routes
             endpoint = routes.leader(self.topics[0], 0)
@@ -89,13 +91,14 @@ class ShareMember:
         return self._reader
 
     def fetch(self, *acks: Acks, **changes: Any) -> ShareFetchResponse:
-        """One ShareFetch with acknowledgements of partition 0; the first one opens a session."""
+        """Send a ShareFetch with acknowledgements for partition 0; the first one opens a session."""
         request = ShareFetchRequest(self._trial.group, self.id, self.session, 300, 1, 2**20, 500, 500)
         if self.session == 0 or acks:
             request.topics = [
                 FetchTopic(
                     self._trial.topic_id(self.topics[0]),
-                    [FetchPartition(0, [AcknowledgementBatch(*each) for each in acks])],
+                    [FetchPartition(0, [AcknowledgementBatch(*each) for each in acks])]
+                    + [FetchPartition(each) for each in range(1, self.partitions) if not acks],
                 )
             ]
         for name, value in changes.items():
@@ -105,17 +108,24 @@ class ShareMember:
             self.session = 0 if request.share_session_epoch == -1 else request.share_session_epoch + 1
         return answer
 
-    def acquire(self, *acks: Acks, **changes: Any) -> list[Acquired]:
-        """Fetch until something was acquired, and say what."""
+    def close(self) -> None:
+        """Close its connections, and the session that is on one of them."""
+        self._records().close()
+        self.wire.close()
+        self._reader = None
+        self.session = 0
 
-        def found() -> list[Acquired]:
+    def acquire(self, *acks: Acks, **changes: Any) -> list[Acquired]:
+        """Fetch until records are acquired; return their batches."""
+
+        def batches() -> list[Acquired]:
             answer = self._trial.expect(self.fetch(*acks, **changes), error_code=0)
             return acquired(answer)
 
-        return self._trial.until(found, bool, "nothing was ever acquired")
+        return self._trial.until(batches, bool, "nothing was ever acquired")
 
     def acknowledge(self, *acks: Acks, **changes: Any) -> ShareAcknowledgeResponse:
-        """One ShareAcknowledge of partition 0."""
+        """Send a ShareAcknowledge for partition 0."""
         topics = [
             AcknowledgeTopic(
                 self._trial.topic_id(self.topics[0]),
@@ -131,13 +141,13 @@ class ShareMember:
         return answer
 
     def said_of(self, *acks: Acks, **changes: Any) -> int:
-        """The error of partition 0 in the answer to a ShareAcknowledge."""
+        """Send a ShareAcknowledge; return the error of partition 0."""
         answer = self._trial.expect(self.acknowledge(*acks, **changes), error_code=0)
         return int(answer.responses[0].partitions[0].error_code)
 
 
 def acquired(answer: ShareFetchResponse) -> list[Acquired]:
-    """What a ShareFetch acquired."""
+    """Return the acquired batches of a ShareFetch answer."""
     return [
         (each.first_offset, each.last_offset, each.delivery_count)
         for topic in answer.responses
@@ -146,8 +156,9 @@ def acquired(answer: ShareFetchResponse) -> list[Acquired]:
     ]
 
 
-def produce(trial: Trial, topic: str, *values: bytes) -> None:
-    """Write one record batch to partition 0."""
-    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch_of(*values))])
+def produce(trial: Trial, topic: str, *values: bytes, partition: int = 0, key: bytes | None = None) -> None:
+    """Write one record batch; its records have the same key, or none."""
+    records = record_batch(values, int(time.time() * 1000), key=key)
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(partition, records)])
     answer = trial.call(ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data]), 9)
     trial.expect(answer.responses[0].partition_responses[0], error_code=0)

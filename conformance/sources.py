@@ -1,7 +1,7 @@
-"""Where a requirement comes from: the rules of docs/semantics.md, with the proposals, classes and methods they name.
+"""Finds the sources of a case: the rules of docs/semantics, with the KIPs and the classes of Kafka that they cite.
 
-Decides how that document is read, what a citation such as `semantics 2.2 step 4` leads to, and which rules a case is
-about. It runs nothing and knows no report. The document is part of the package, so an installed one has it too.
+Parses its chapters, resolves a citation such as `semantics 2.2 step 4`, and finds the rules of a case. The chapters are
+part of the package, so an installed suite has them too.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from kafka_shim.conformance.case import Case
 
-PAGE: Final = "docs/semantics.md"
-"""Where the document stands in the repository."""
+FOLDER: Final = "docs/semantics"
+"""The folder of the chapters in the repository: a page each, `2-classic-group.md` has chapter 2."""
 
 _ANCHOR: Final = re.compile(r'<a id="([\d.]+)"></a>')
 _STEP: Final = re.compile(r"(\d+)\. ")
@@ -33,30 +34,30 @@ _CITED: Final = re.compile(
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule of the document: an item of a list, a row of a table, or a paragraph."""
+    """One rule of a chapter: an item of a list, a row of a table, or a paragraph."""
 
     section: str
     """The number of its section, such as `2.3`."""
     name: str
-    """How it is cited: `2.2 step 4`, `7.1 JG8`, or the section where it has no number of its own."""
+    """Its form in citations: `2.2 step 4`, `7.1 JG8`, or the section for a rule without a number."""
     text: str
-    """What must hold, in one line, without sources."""
+    """The requirement in one line, without sources."""
     origins: tuple[str, ...]
     """KIPs, tickets, and Kafka's classes and methods: `KIP-394`, `GroupMetadataManager.classicGroupJoin`."""
     cases: tuple[str, ...]
-    """The ids of the cases that prove it."""
+    """The ids of the cases that test it."""
 
     @property
     def link(self) -> str:
-        """Where a reader opens it."""
-        return f"{PAGE}#{self.section}"
+        """The path and anchor of its section."""
+        return f"{FOLDER}/{chapters()[self.section[0]].name}#{self.section}"
 
     def __str__(self) -> str:
         return f"semantics {self.name}: {self.text} [{'; '.join((*self.origins, self.link))}]"
 
 
 def of_case(case: Case) -> tuple[Rule, ...]:
-    """The rules that name the case as their proof: first those it cites, last those of Kafka's own tests."""
+    """Return the rules that list the case: first those it cites, last those of Kafka's own tests."""
     cited = set(citations(case.source))
     return tuple(
         sorted(
@@ -67,28 +68,27 @@ def of_case(case: Case) -> tuple[Rule, ...]:
 
 
 def public_source(case: Case) -> str:
-    """What the case demands and by which public source: a line for each rule, or the case's own words if no rule
-    names it."""
-    found = [rule for rule in of_case(case) if rule.origins] or of_case(case)
-    return "\n".join(map(str, found)) or case.source
+    """Return the requirement and its public sources: a line for each rule, or the case's own source without a rule."""
+    listed = [rule for rule in of_case(case) if rule.origins] or of_case(case)
+    return "\n".join(map(str, listed)) or case.source
 
 
 def citations(text: str) -> list[str]:
-    """What `text` cites as `semantics ...`: `2.3`, `2.2 step 4`, `JG8`, in that order and form."""
-    found: list[str] = []
+    """Return the `semantics ...` citations in `text`, in order: `2.3`, `2.2 step 4`, `JG8`."""
+    names: list[str] = []
     for start in re.finditer(r"\bsemantics(?=\s+\d)", text):
         position = start.end()
         while match := _CITED.match(text, position):
             if match["section"]:
-                found.append(f"{match['section']} step {match['step']}" if match["step"] else match["section"])
+                names.append(f"{match['section']} step {match['step']}" if match["step"] else match["section"])
             else:
-                found += _row_ids(match["row"])
+                names += _row_ids(match["row"])
             position = match.end()
-    return found
+    return names
 
 
 def cited_rules(citation: str) -> tuple[Rule, ...]:
-    """The rules a citation leads to: those of a section and its subsections, or the one; none if it leads nowhere."""
+    """Return the rules of a citation: those of a section and its subsections, or one rule; none for an unknown one."""
     inside = f"{citation}."
     return tuple(
         rule
@@ -101,24 +101,32 @@ def cited_rules(citation: str) -> tuple[Rule, ...]:
 
 
 @cache
+def chapters() -> dict[str, Traversable]:
+    """Return the pages of the chapters by their numbers, in order."""
+    pages = (resources.files("kafka_shim.conformance") / "semantics").iterdir()
+    numbered = sorted((page for page in pages if page.name[0].isdigit()), key=lambda page: page.name)
+    return {page.name.partition("-")[0]: page for page in numbered}
+
+
+@cache
 def rules() -> tuple[Rule, ...]:
-    """All rules, in the order of the document."""
-    text = (resources.files("kafka_shim.conformance") / "semantics.md").read_text(encoding="utf-8")
+    """Return all rules, in the order of the chapters."""
+    text = "\n\n".join(page.read_text(encoding="utf-8") for page in chapters().values())
     parts = _ANCHOR.split(text)[1:]
     return tuple(rule for number, body in zip(parts[::2], parts[1::2], strict=True) for rule in _rules_of(number, body))
 
 
 @cache
 def _by_case() -> dict[str, list[Rule]]:
-    found: dict[str, list[Rule]] = {}
+    rules_by_case: dict[str, list[Rule]] = {}
     for rule in rules():
         for case_id in rule.cases:
-            found.setdefault(case_id, []).append(rule)
-    return found
+            rules_by_case.setdefault(case_id, []).append(rule)
+    return rules_by_case
 
 
 def _rules_of(section: str, body: str) -> Iterator[Rule]:
-    """The rules of a section; those without an origin have that of the next line `Source:`."""
+    """Yield the rules of a section; those without an origin get that of the next `Source:` line."""
     waiting: list[Rule] = []
     for block in re.split(r"\n\s*\n", body):
         if block.lstrip().startswith("Source:"):
@@ -173,7 +181,7 @@ def _numbers(text: str) -> Iterator[int]:
 
 
 def _row_ids(text: str) -> list[str]:
-    """`LI1-2` is LI1 and LI2."""
+    """Expand `LI1-2` to LI1 and LI2."""
     match = _ROW_ID.fullmatch(text)
     if match is None:
         return []

@@ -1,7 +1,7 @@
-"""What a target answered in one cell, in a form that two targets have alike where they do alike.
+"""The answers of a target to one case in one version, as plain data that can be compared between targets.
 
-Decides what is left out (times, addresses, wording) and what is replaced (ids, by the order in which they came up). A
-`Story` is plain data, so that it can be kept: the record of Apache Kafka is made of stories.
+Leaves out times, addresses and wording, and replaces ids by numbers in order of appearance. Plain data can be kept in a
+file: the record of Apache Kafka consists of stories.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafka_shim.conformance.wire import RoundTrip
 NO_ANSWER: Final = "no answer"
 _LONG: Final = 120
 
-_UNSAID: Final = frozenset(
+_IGNORED_FIELDS: Final = frozenset(
     {"throttle_time_ms", "error_message", "host", "port", "node_id", "rack", "cluster_id", "controller_id", "brokers"}
     | {"client_host", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "offline_replicas"}
     | {"finalized_features_epoch", "node_endpoints"}
@@ -32,14 +32,14 @@ _KEYS: Final = ("group_id", "name", "topic_id", "partition_index", "member_id", 
 _IDS: Final = frozenset({"member_id", "leader", "producer_id"})
 
 Step = tuple[str, str, int, Any]
-"""Connection, API, version, and the answer as plain data; `NO_ANSWER` where none came."""
+"""Connection, API, version, and the answer as plain data; `NO_ANSWER` for a missing one."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """An answer that is not Kafka's: which field of it, what it is and what it is in Kafka's.
+    """One field of an answer that differs from Kafka's, with both values.
 
-    `place` is the number of the step in the story. `key` is the same for differences that may well have one reason.
+    `place` is the index of the step in the story. Differences with the same `key` probably have one cause.
     """
 
     place: int
@@ -57,16 +57,16 @@ class Difference:
     def text(self) -> str:
         if self.actual == NO_ANSWER:
             return f"{self.api} is not answered, where Kafka answers"
-        return f"{self.api}.{self.field} is {self._shown(self.actual)}, Kafka answers {self._shown(self.expected)}"
+        return f"{self.api}.{self.field} is {self._text(self.actual)}, Kafka answers {self._text(self.expected)}"
 
-    def _shown(self, value: Any) -> str:
+    def _text(self, value: Any) -> str:
         if self.field.endswith("error_code") and isinstance(value, int):
             return error_name(value)
         return "absent" if value is None else repr(value)
 
 
 class Names:
-    """Replaces what is another in every run: the run's own name, and ids in the order in which they come up."""
+    """Replaces values that change between runs: the name of the run, and ids, numbered in order of appearance."""
 
     def __init__(self, run: str, topic_ids: Mapping[bytes, str]) -> None:
         self._run = run
@@ -74,10 +74,10 @@ class Names:
         self._ids: dict[tuple[str, Any], str] = {}
 
     def plain(self, value: Any, name: str = "") -> Any:
-        """A value of a message as plain data."""
+        """Return a value of a message as plain data."""
         if isinstance(value, Struct) or hasattr(value, "fields"):
-            found = {each.name: getattr(value, each.name) for each in value.fields if each.name not in _UNSAID}
-            return {key: self.plain(each, key) for key, each in found.items()}
+            kept_fields = [each.name for each in value.fields if each.name not in _IGNORED_FIELDS]
+            return {name: self.plain(getattr(value, name), name) for name in kept_fields}
         if isinstance(value, list):
             return sorted((self.plain(each, name) for each in value), key=_order)
         if isinstance(value, bytes):
@@ -92,7 +92,7 @@ class Names:
         return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
     def learn(self, response: Any) -> None:
-        """Take note of an id that the target hands out, whatever it looks like."""
+        """Note the member id in a JoinGroup answer, in any format."""
         if isinstance(response, JoinGroupResponse) and response.member_id:
             self._numbered("member", response.member_id)
 
@@ -105,18 +105,19 @@ class Names:
 
 
 def shortened(text: str) -> str:
-    """A long text by its beginning, length and checksum: records stay small, and two texts still differ."""
+    """Replace a long text by its beginning, length and checksum: short records, and still distinct texts."""
     if len(text) <= _LONG:
         return text
     return f"{text[: _LONG // 2]}... {len(text)} characters, CRC {zlib.crc32(text.encode('utf-8', 'replace')):08x}"
 
 
-def story_of(trips: list[RoundTrip], run: str, group: str, topics: Mapping[str, bytes]) -> list[Step]:
-    """The story of a cell. `run` stands in all names of this run, `group` begins those of its groups; `topics` has ids.
+def story_of(trips: list[RoundTrip], run: str, group: str, topics: Mapping[bytes, str]) -> list[Step]:
+    """Return the story of a cell.
 
-    A request that is repeated on its connection is polling: only its last answer is kept.
+    `run` is a part of all names of this run; `group` is the prefix of its groups; `topics` has names of topics by id. A
+    request repeated on its connection is polling: only its last answer counts.
     """
-    names = Names(run, {topic_id: name for name, topic_id in topics.items()})
+    names = Names(run, topics)
     steps: list[Step] = []
     last: dict[str, tuple[str, int]] = {}
     for trip in trips:
@@ -125,7 +126,7 @@ def story_of(trips: list[RoundTrip], run: str, group: str, topics: Mapping[str, 
         answer = (
             NO_ANSWER
             if trip.response is None
-            else _own(names.plain(trip.response), api, trip.request, group.replace(run, "RUN"))
+            else _without_other_groups(names.plain(trip.response), api, trip.request, group.replace(run, "RUN"))
         )
         request = f"{api} {trip.version} {trip.text}"
         before = last.get(trip.connection)
@@ -137,8 +138,8 @@ def story_of(trips: list[RoundTrip], run: str, group: str, topics: Mapping[str, 
     return steps
 
 
-def _own(answer: dict[str, Any], api: str, request: Any, group: str) -> dict[str, Any]:
-    """An answer without groups of other cells and topics that the request does not name."""
+def _without_other_groups(answer: dict[str, Any], api: str, request: Any, group: str) -> dict[str, Any]:
+    """Remove groups of other cells, and topics that the request does not name."""
     if api == "ListGroups":
         answer["groups"] = [each for each in answer["groups"] if each["group_id"].startswith(group)]
     if api == "Metadata" and not request.topics:
@@ -155,36 +156,36 @@ def _order(value: Any) -> str:
 
 
 def differences(story: list[Step], other: list[Step]) -> list[Difference]:
-    """Where a story differs from Kafka's, in its order; the steps of each connection are compared one by one."""
+    """Return the differences of a story from Kafka's, in order; compares the steps of each connection in turn."""
     waiting: dict[str, list[Step]] = {}
     for step in other:
         waiting.setdefault(step[0], []).append(step)
-    parted: set[str] = set()
-    found: list[Difference] = []
+    diverged: set[str] = set()
+    result: list[Difference] = []
     for place, (connection, api, version, answer) in enumerate(story):
-        theirs = waiting.get(connection, [])
-        if connection in parted or not theirs:
+        remaining = waiting.get(connection, [])
+        if connection in diverged or not remaining:
             continue
-        _, their_api, their_version, expected = theirs.pop(0)
-        if (api, version) != (their_api, their_version):
-            # From here on the two stories are about different things.
-            parted.add(connection)
+        _, kafka_api, kafka_version, expected = remaining.pop(0)
+        if (api, version) != (kafka_api, kafka_version):
+            # From here on the two stories are not comparable.
+            diverged.add(connection)
             continue
         if answer == NO_ANSWER and expected != NO_ANSWER:
-            found.append(Difference(place, api, "", NO_ANSWER, expected))
+            result.append(Difference(place, api, "", NO_ANSWER, expected))
         elif expected != NO_ANSWER:
-            found += [Difference(place, api, *each) for each in _unlike(answer, expected, "")]
-    return found
+            result += [Difference(place, api, *each) for each in _differing_fields(answer, expected, "")]
+    return result
 
 
-def _unlike(actual: Any, expected: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+def _differing_fields(actual: Any, expected: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(actual, dict) and isinstance(expected, dict):
         for name in actual:
-            yield from _unlike(actual[name], expected.get(name), f"{path}.{name}" if path else name)
+            yield from _differing_fields(actual[name], expected.get(name), f"{path}.{name}" if path else name)
     elif isinstance(actual, list) and isinstance(expected, list) and actual != expected:
         if len(actual) != len(expected):
             yield f"{path}[]", f"{len(actual)} entries", f"{len(expected)} entries"
         for one, other in zip(actual, expected, strict=False):
-            yield from _unlike(one, other, f"{path}[]")
+            yield from _differing_fields(one, other, f"{path}[]")
     elif actual != expected:
         yield path, actual, expected

@@ -1,4 +1,4 @@
-"""What a cell can come to, how much depends on a case, and the exceptions by which a case says so."""
+"""Verdicts, requirement levels, and the exceptions that cases raise."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How much depends on a case.
+    """The weight of a case.
 
-    MUST: some client misbehaves without it. SHOULD: no client that we know does, but Kafka does it so. MAY: what Kafka
-    does and others need not.
+    MUST: without it some client misbehaves. SHOULD: Kafka does it, and no client we know depends on it. MAY: Kafka does
+    it, and other brokers need not.
     """
 
     MUST = "must"
@@ -18,30 +18,30 @@ class Level(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a cell came to."""
+    """The result of a cell."""
 
     PASS = "pass"
     FAIL = "fail"
     NON_STRICT = "non-strict"
-    """Works, but not as Apache Kafka does: a case below level must that did not hold."""
+    """It works, but not as in Apache Kafka: a case below level must fails."""
     UNIMPLEMENTED = "unimplemented"
     """The target does not advertise the API or version."""
     DECLARED_NOT_SERVED = "declared-not-served"
     """The target advertises the API and version and never answers it, or refuses its version."""
     SKIP = "skip"
-    """The case needs what this target or this run does not have."""
+    """The case needs something that this target or this run does not have."""
     TIMEOUT = "timeout"
-    """An answer that was due never came."""
+    """A due answer never came."""
     HARNESS_ERROR = "harness-error"
-    """The suite is at fault; never counted against the target."""
+    """The suite failed; this never counts against the target."""
 
 
 NOT_JUDGED = frozenset({Verdict.SKIP, Verdict.UNIMPLEMENTED, Verdict.HARNESS_ERROR})
-"""Verdicts that say nothing about what the target does."""
+"""Verdicts that prove nothing about the target."""
 
 
 class Failed(Exception):
-    """A requirement does not hold. `field` names what was wrong, `Message.field`, where the case looked at one."""
+    """A requirement does not hold. `field` names the wrong field, `Message.field`, where the case compared one."""
 
     def __init__(self, text: str, field: str | None = None) -> None:
         super().__init__(text)
@@ -49,11 +49,11 @@ class Failed(Exception):
 
 
 class Skipped(Exception):
-    """The target cannot be brought into the situation of the case; the text says why."""
+    """The target cannot reach the situation of the case; the text says why."""
 
 
 class Unadvertised(Exception):
-    """The target does not advertise what the case cannot do without."""
+    """The target does not advertise an API or version that the case requires."""
 
 
 class NotServed(Exception):

@@ -1,13 +1,14 @@
-"""A wire client of the suite's own: sends what a case says, in the version it says, well formed or not.
+"""The wire client of the suite: sends any message in any version, well formed or not.
 
-Decides nothing about the protocol: no retries, no version choice, no reading ahead. Everything sent and received goes
-to a `Tape`, the evidence of the cell. All waits have a deadline.
+It never retries, chooses a version or reads ahead. All frames go to a `Tape`, the evidence of the cell. All waits have
+a deadline.
 """
 
 from __future__ import annotations
 
 import select
 import socket
+import ssl
 import struct
 import time
 from collections import deque
@@ -25,7 +26,7 @@ CLIENT_ID: Final = "conformance"
 
 
 class WireTrouble(Exception):
-    """An answer was due and none that can be read came. `due` is the API key and version it was due for, if any."""
+    """A due answer did not come, or cannot be read. `due` is the API key and version of its request, if any."""
 
     def __init__(self, reason: str, due: tuple[int, int] | None = None) -> None:
         super().__init__(reason)
@@ -33,7 +34,7 @@ class WireTrouble(Exception):
 
 
 class Closed(WireTrouble):
-    """The target closed the connection where an answer was due."""
+    """The target closed the connection when an answer was due."""
 
 
 class NoAnswer(WireTrouble):
@@ -41,12 +42,12 @@ class NoAnswer(WireTrouble):
 
 
 class Undecodable(WireTrouble):
-    """An answer came whose bytes are not the message and version of the request."""
+    """The bytes of an answer do not decode as the message and version of the request."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One entry of the evidence. `seconds` since the start of the cell; `note` says what a frame cannot."""
+    """One entry of the evidence. `seconds` count from the start of the cell; `note` is an explanation."""
 
     seconds: float
     connection: str
@@ -57,7 +58,7 @@ class Frame:
 
 @dataclass
 class RoundTrip:
-    """A request that was sent, as it was then, and its answer, None until it has come and could be read."""
+    """A request, with its text at the time of sending, and its answer; None until it arrives and decodes."""
 
     connection: str
     request: Message
@@ -67,7 +68,7 @@ class RoundTrip:
 
 
 class Tape:
-    """The frames of a cell in the order they happened; and its requests with their answers, in the order of sending."""
+    """The frames of a cell in the order of time, and its round trips in the order of sending."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
@@ -80,7 +81,7 @@ class Tape:
 
 @dataclass(frozen=True)
 class UnansweredRequest:
-    """A request on its way, in the order answers are due."""
+    """A request that waits for its answer."""
 
     correlation_id: int
     request: Message
@@ -89,7 +90,7 @@ class UnansweredRequest:
 
 
 def header(key: int, version: int, correlation_id: int, client_id: str | None, *, flexible: bool) -> bytes:
-    """A request header, v1 or v2."""
+    """Encode a request header, v1 or v2."""
     name = b"\xff\xff" if client_id is None else struct.pack(">h", len(client_id.encode())) + client_id.encode()
     return _HEADER.pack(key, version, correlation_id) + name + (b"\0" if flexible else b"")
 
@@ -128,11 +129,11 @@ class Connection:
 
     @property
     def pending(self) -> int:
-        """How many answers are due."""
+        """The number of answers that are due."""
         return len(self._due)
 
     def send(self, request: Message, version: int) -> int:
-        """Send a request without waiting; its correlation id."""
+        """Send a request without waiting; return its correlation id."""
         correlation_id = self._next_correlation_id
         self._next_correlation_id += 1
         flexible = version in type(request).flexible
@@ -145,7 +146,7 @@ class Connection:
         return correlation_id
 
     def receive(self, *, within: float | None = None) -> Any:
-        """The answer to the oldest request that has none yet, decoded. `within`: seconds, not the usual patience."""
+        """Receive the answer to the oldest open request, decoded. `within` replaces the patience, in seconds."""
         sent = self._due[0]
         api = api_of(sent.request)
         due = (api.key, sent.version)
@@ -179,16 +180,16 @@ class Connection:
         return response
 
     def call(self, request: Message, version: int) -> Any:
-        """Send and wait for the answer."""
+        """Send a request and wait for the answer."""
         self.send(request, version)
         return self.receive()
 
     def send_bytes(self, data: bytes, note: str = "raw bytes") -> None:
-        """Send bytes as they are, well formed or not. Answers to them are read with `receive_frame`."""
+        """Send raw bytes, well formed or not. Read the answers with `receive_frame`."""
         self._write(data, note)
 
     def send_frame(self, payload: bytes, note: str = "raw frame") -> None:
-        """Send a payload with its right size before it."""
+        """Send a payload behind its correct size."""
         self._write(_SIZE.pack(len(payload)) + payload, note)
 
     def _write(self, data: bytes, note: str) -> None:
@@ -196,11 +197,11 @@ class Connection:
         self._socket.settimeout(self._seconds())
         try:
             self._socket.sendall(data)
-        except (BrokenPipeError, ConnectionResetError) as error:
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLError) as error:
             raise Closed(f"the target closed connection {self.label} before the request was sent") from error
 
     def receive_frame(self, *, within: float | None = None) -> bytes:
-        """The next frame, without its size."""
+        """Return the next frame, without its size."""
         limit = time.monotonic() + self._seconds(within)
         while True:
             if len(self._buffer) >= 4:
@@ -214,7 +215,7 @@ class Connection:
                 raise Closed(f"the target closed connection {self.label} instead of answering")
 
     def _read_more(self, seconds: float) -> bool:
-        """Read what there is; False at the end of the stream; `NoAnswer` when the time is up."""
+        """Read available bytes; return False at the end of the stream, raise `NoAnswer` on a timeout."""
         if seconds <= 0:
             raise NoAnswer(f"no answer on connection {self.label}")
         self._socket.settimeout(seconds)
@@ -222,7 +223,7 @@ class Connection:
             data = self._socket.recv(1 << 18)
         except TimeoutError as error:
             raise NoAnswer(f"no answer on connection {self.label} within {self._patience:.1f} s") from error
-        except ConnectionResetError:
+        except (ConnectionResetError, ssl.SSLError):
             data = b""
         if not data:
             self._tape.record(self.label, "<", b"", "closed by the target")
@@ -231,35 +232,45 @@ class Connection:
         return True
 
     def is_silent(self) -> bool:
-        """Whether nothing has come that was not read yet. Says what is so now; it does not wait."""
-        if self._buffer:
-            return False
-        readable, _, _ = select.select([self._socket], [], [], 0)
-        return not readable
+        """Return True if no unread bytes have arrived. Does not wait."""
+        return not (self._buffer or self._is_readable(0))
 
     @staticmethod
     def wait_for_any(connections: Sequence[Connection], seconds: float) -> None:
-        """Return when something has come on one of these that was not read yet, and after `seconds` at the latest."""
+        """Return as soon as one of the connections has unread bytes, and after `seconds` at the latest."""
         if not any(each._buffer for each in connections):
             select.select([each._socket for each in connections], [], [], max(seconds, 0.0))
 
     def answers_within(self, seconds: float) -> bool:
-        """Whether something comes, or the connection ends, before the time is up."""
-        if self._buffer:
+        """Return True if bytes or the end of the connection arrive in time."""
+        return bool(self._buffer) or self._is_readable(self._seconds(seconds))
+
+    def _is_readable(self, seconds: float) -> bool:
+        """Return True if bytes or the end of the stream arrive in time. Of TLS, a record may hold none of them."""
+        limit = time.monotonic() + seconds
+        while True:
+            readable, _, _ = select.select([self._socket], [], [], max(limit - time.monotonic(), 0.0))
+            if not readable or not isinstance(self._socket, ssl.SSLSocket):
+                return bool(readable)
+            self._socket.settimeout(0)
+            try:
+                self._buffer += self._socket.recv(1 << 18)
+            except ssl.SSLWantReadError:
+                continue
+            except OSError:
+                """The next read reports it."""
             return True
-        readable, _, _ = select.select([self._socket], [], [], self._seconds(seconds))
-        return bool(readable)
 
     def wait_closed(self) -> bool:
-        """Wait for the target to close; True if it did so without sending another byte, False if it sent something."""
+        """Wait for the target to close; return True if it sends no further byte."""
         return not self._buffer and not self._read_more(self._seconds())
 
     def close(self) -> None:
-        """Close this end, at once."""
+        """Close this end at once."""
         self._tape.record(self.label, ">", b"", "closed by the suite")
         self._socket.close()
 
     def reset(self) -> None:
-        """Close so that the target sees a reset and not an end of stream."""
+        """Close with a TCP reset instead of an end of stream."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()

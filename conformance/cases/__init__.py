@@ -1,1 +1,1 @@
-"""The cases, a module per area. Importing a module registers its cases."""
+"""The cases, one module per area. Importing a module registers its cases."""

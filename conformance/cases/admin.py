@@ -1,4 +1,4 @@
-"""What an administrator sees and may do: DescribeGroups, ListGroups, DeleteGroups."""
+"""Cases about administration of groups: DescribeGroups, ListGroups, DeleteGroups."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def preparing(t: Trial) -> None:
 
 @case(
     "describe/empty/1",
-    "A group everybody left is Empty and keeps its protocol type",
+    "A group that all members left is Empty and keeps its protocol type",
     source="semantics 2.3",
     api="DescribeGroups",
 )
@@ -220,8 +220,8 @@ def lists(t: Trial) -> None:
 def lists_states(t: Trial) -> None:
     t.joined(1)
     empty = t.another_group("empty")
-    (gone,) = t.stable(1, group=empty)
-    gone.leave()
+    (former,) = t.stable(1, group=empty)
+    former.leave()
     groups = listed(t)
     t.equal(groups[t.group].group_state, "CompletingRebalance", "the state")
     t.equal(groups[empty].group_state, "Empty", "the state")
@@ -306,7 +306,7 @@ def filter_both(t: Trial) -> None:
 
 @case(
     "list/filter/7",
-    "A type that does not exist: what the answer is",
+    "The answer for an unknown type",
     source="semantics 2.11",
     api="ListGroups",
     versions=(5, 5),
@@ -361,8 +361,8 @@ def delete(t: Trial, *groups: str) -> dict[str, int]:
 def batch(t: Trial) -> None:
     (member,) = t.stable(1)
     empty, missing = t.another_group("empty"), t.another_group("missing")
-    (gone,) = t.stable(1, group=empty)
-    gone.leave()
+    (former,) = t.stable(1, group=empty)
+    former.leave()
     expected = {t.group: E.NON_EMPTY_GROUP, empty: 0, missing: E.GROUP_ID_NOT_FOUND}
     t.equal(delete(t, *expected), expected, "errors")
     t.equal(member.heartbeat(), 0, "the member's heartbeat")
@@ -370,7 +370,7 @@ def batch(t: Trial) -> None:
 
 @case(
     "delete/after/1",
-    "A deleted group is Dead to those who ask, and unknown to its members",
+    "A deleted group is described as Dead, and its members are unknown",
     source="semantics 7.1 DE2",
     api="DeleteGroups",
 )

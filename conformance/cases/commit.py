@@ -1,4 +1,4 @@
-"""OffsetCommit: who may commit, in which state of the group."""
+"""Cases about OffsetCommit: the permitted clients, in each state of the group."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def by_member(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1)
     t.equal(member.commit(topic, {0: 10, 2: 12}), {0: 0, 2: 0}, "errors")
-    found = fetch(t, {topic: [0, 1, 2]})
-    t.equal([found[topic, n][0] for n in range(3)], [10, -1, 12], "offsets")
+    answer = fetch(t, {topic: [0, 1, 2]})
+    t.equal([answer[topic, n][0] for n in range(3)], [10, -1, 12], "offsets")
 
 
 @case(
@@ -94,14 +94,14 @@ def unknown_member(t: Trial) -> None:
 
 @case(
     "commit/simple/1",
-    "Anybody may commit to a group that does not exist, without a member id and generation",
+    "A client without a member id and generation may commit to a group that does not exist",
     source="semantics 3.1, 7.1 OC6",
     api="OffsetCommit",
 )
 def simple(t: Trial) -> None:
     topic = t.topic()
     t.equal(commit(t, topic, {0: 7}), {0: 0}, "errors")
-    t.equal(fetch(t, {topic: [0]})[topic, 0], (7, -1, "", 0), "what is fetched")
+    t.equal(fetch(t, {topic: [0]})[topic, 0], (7, -1, "", 0), "the answer to OffsetFetch")
 
 
 @case(
@@ -118,7 +118,7 @@ def simple_described(t: Trial) -> None:
 
 @case(
     "commit/simple/3",
-    "Who is no member may not commit while the group has members (25)",
+    "A client that is not a member may not commit while the group has members (25)",
     source="semantics 3.1",
     api="OffsetCommit",
 )
@@ -130,7 +130,7 @@ def simple_into_live(t: Trial) -> None:
 
 @case(
     "commit/simple/4",
-    "When all members have left anybody may commit again",
+    "After all members have left any client may commit again",
     source="semantics 3.1; survey rdkafka-mock 17",
     api="OffsetCommit",
 )
@@ -181,8 +181,8 @@ def in_preparing(t: Trial) -> None:
     leader, follower = t.stable(2)
     leader.send_join()
     t.await_state("PreparingRebalance")
-    t.equal(follower.commit(topic, {0: 5}), {0: 0}, "errors of one who is waited for")
-    t.equal(leader.commit(topic, {1: 6}), {1: 0}, "errors of one who has joined again")
+    t.equal(follower.commit(topic, {0: 5}), {0: 0}, "errors of a member the round waits for")
+    t.equal(leader.commit(topic, {1: 6}), {1: 0}, "errors of a member that has joined again")
     t.equal(fetch(t, {topic: [0]})[topic, 0][0], 5, "the offset")
 
 
@@ -254,4 +254,4 @@ def instance_alone(t: Trial) -> None:
     codes = commit(t, topic, {0: 1}, group_instance_id="instance-1")
     t.equal(codes, {0: E.FENCED_INSTANCE_ID}, "errors")
     codes = commit(t, topic, {0: 1}, group_instance_id="another")
-    t.equal(codes, {0: E.UNKNOWN_MEMBER_ID}, "errors with an instance nobody has")
+    t.equal(codes, {0: E.UNKNOWN_MEMBER_ID}, "errors with an unknown instance id")

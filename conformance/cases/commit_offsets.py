@@ -1,4 +1,4 @@
-"""OffsetCommit: what is committed: topics, partitions, metadata, offsets."""
+"""Cases about the contents of OffsetCommit: topics, partitions, metadata, offsets."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def metadata_units(t: Trial) -> None:
 def leader_epoch(t: Trial) -> None:
     topic = t.topic()
     commit(t, topic, {0: 7}, leader_epoch=3)
-    t.equal(fetch(t, {topic: [0]})[topic, 0], (7, 3, "", 0), "what is fetched")
+    t.equal(fetch(t, {topic: [0]})[topic, 0], (7, 3, "", 0), "the answer to OffsetFetch")
 
 
 @case(
@@ -165,8 +165,8 @@ def leader_epoch(t: Trial) -> None:
 def any_offset(t: Trial) -> None:
     topic = t.topic()
     t.equal(commit(t, topic, {0: 2**62, 1: -5}), {0: 0, 1: 0}, "errors")
-    found = fetch(t, {topic: [0, 1]})
-    t.equal([found[topic, n][0] for n in (0, 1)], [2**62, -5], "offsets")
+    answer = fetch(t, {topic: [0, 1]})
+    t.equal([answer[topic, n][0] for n in (0, 1)], [2**62, -5], "offsets")
 
 
 @case(

@@ -1,5 +1,4 @@
-"""Configurations as administrators list, replace and describe them: AlterConfigs, ListConfigResources,
-DescribeConfigs."""
+"""Cases about configurations: AlterConfigs, ListConfigResources, DescribeConfigs."""
 
 from __future__ import annotations
 
@@ -31,16 +30,20 @@ SOURCE = "semantics 6.3"
 alter_case = partial(
     case, api="AlterConfigs", source=SOURCE, level=Level.SHOULD, uses=("CreateTopics", "DescribeConfigs")
 )
+incremental_case = partial(case, api="IncrementalAlterConfigs", source=SOURCE, level=Level.SHOULD)
 list_case = partial(case, api="ListConfigResources", source=SOURCE, level=Level.SHOULD)
 
 
 def describe_case(id: str, title: str, versions: tuple[int, int] = (1, 4), **options: Any) -> Callable[[Body], Body]:
-    """A case about DescribeConfigs. Those that change a broker run in one version: cells run side by side."""
+    """Register a case about DescribeConfigs.
+
+    A case that changes a broker runs in one version only, because cells run side by side.
+    """
     return case(id, title, api="DescribeConfigs", source=SOURCE, level=Level.SHOULD, versions=versions, **options)
 
 
 def alter(t: Trial, kind: int, name: str, values: dict[str, str | None], *, validate_only: bool = False) -> int:
-    """AlterConfigs of one resource; its error."""
+    """Send AlterConfigs for one resource; return its error."""
     resource = AlterConfigsResource(kind, name, [AlterableConfig(*each) for each in values.items()])
     (answer,) = t.call(AlterConfigsRequest([resource], validate_only)).responses
     t.expect(answer, resource_type=kind, resource_name=name)
@@ -51,7 +54,7 @@ def alter(t: Trial, kind: int, name: str, values: dict[str, str | None], *, vali
 def described(
     t: Trial, kind: int, name: str, *keys: str, documented: bool = False
 ) -> dict[str, DescribeConfigsResourceResult]:
-    """The values of one resource, all without names, by name."""
+    """Return the values of one resource by name; all of them without `keys`."""
     resource = DescribeConfigsResource(kind, name, list(keys) or None)
     (answer,) = t.call(DescribeConfigsRequest([resource], True, documented)).results
     t.expect(answer, error_code=0, resource_type=kind, resource_name=name)
@@ -59,7 +62,7 @@ def described(
 
 
 def own(t: Trial, topic: str) -> dict[str, str | None]:
-    """The values that a topic has of its own."""
+    """Return the values set on the topic itself."""
     return {name: each.value for name, each in described(t, TOPIC, topic).items() if each.config_source == OF_TOPIC}
 
 
@@ -75,7 +78,7 @@ def replaced(t: Trial) -> None:
     t.until(lambda: own(t, topic), lambda got: not got, "the values never went")
 
 
-@alter_case("alter-configs/topic/2", "What is only validated changes nothing")
+@alter_case("alter-configs/topic/2", "A request that only validates changes nothing")
 def validated(t: Trial) -> None:
     topic = t.new_topic(1)
     t.equal(alter(t, TOPIC, topic, {"retention.ms": "600000"}, validate_only=True), 0, "the error")
@@ -125,14 +128,14 @@ def resources(t: Trial, *types: int) -> list[tuple[int, str]]:
 @list_case("config-resources/list/1", "Topics, brokers and their loggers are listed; version 0 lists none of them")
 def listed(t: Trial) -> None:
     topic = t.topic(3)
-    found = resources(t)
+    pairs = resources(t)
     if t.version == 0:
-        t.check({kind for kind, _ in found} <= {CLIENT_METRICS}, f"version 0 lists client metrics alone, not {found}")
+        t.check({kind for kind, _ in pairs} <= {CLIENT_METRICS}, f"version 0 lists client metrics alone, not {pairs}")
         return
-    t.check((TOPIC, topic) in found, "the topic is not listed")
+    t.check((TOPIC, topic) in pairs, "the topic is not listed")
     nodes = {str(each.node_id) for each in t.call(MetadataRequest([])).brokers}
     for kind in (BROKER, BROKER_LOGGER):
-        t.equal({name for each, name in found if each == kind}, nodes, f"resources of type {kind}")
+        t.equal({name for each, name in pairs if each == kind}, nodes, f"resources of type {kind}")
 
 
 @list_case("config-resources/list/2", "Only the types in the request", versions=(1, 1))
@@ -162,23 +165,23 @@ def groups(t: Trial) -> None:
 
 
 def a_broker(t: Trial) -> str:
-    """The id of the default broker of requests."""
+    """Return the id of the default broker for requests."""
     listening = t.peer.routes.coordinator(t.group)
     for each in t.call(MetadataRequest([])).brokers:
         if (each.host, each.port) == (listening.host, listening.port) or t.peer.routes.is_alone:
             return str(each.node_id)
-    raise Failed("the broker of this connection is none of the cluster")
+    raise Failed("the broker of this connection is not in the cluster")
 
 
-@describe_case("describe-configs/broker/1", "A broker says who it is, and where clients reach it")
+@describe_case("describe-configs/broker/1", "A broker describes its id and the addresses for clients")
 def identity(t: Trial) -> None:
     node = a_broker(t)
-    found = described(t, BROKER, node, "node.id", "advertised.listeners", "log.retention.hours")
-    t.equal(set(found), {"node.id", "advertised.listeners", "log.retention.hours"}, "names")
-    t.expect(found["node.id"], value=node, config_source=STATIC, read_only=True)
-    t.expect(found["advertised.listeners"], config_source=STATIC, read_only=True)
-    t.check("://" in (found["advertised.listeners"].value or ""), "where the broker is reached is no address")
-    t.expect(found["log.retention.hours"], value="168", config_source=DEFAULT, is_sensitive=False)
+    values = described(t, BROKER, node, "node.id", "advertised.listeners", "log.retention.hours")
+    t.equal(set(values), {"node.id", "advertised.listeners", "log.retention.hours"}, "names")
+    t.expect(values["node.id"], value=node, config_source=STATIC, read_only=True)
+    t.expect(values["advertised.listeners"], config_source=STATIC, read_only=True)
+    t.check("://" in (values["advertised.listeners"].value or ""), "where the broker is reached is no address")
+    t.expect(values["log.retention.hours"], value="168", config_source=DEFAULT, is_sensitive=False)
 
 
 @describe_case(
@@ -188,14 +191,14 @@ def identity(t: Trial) -> None:
     uses=("IncrementalAlterConfigs",),
 )
 def precedence(t: Trial) -> None:
-    node, name = a_broker(t), "log.cleaner.backoff.ms"
+    node, name = a_broker(t), "log.cleaner.delete.retention.ms"
     try:
         t.equal((put(t, "", name, "9000"), put(t, node, name, "8000")), (0, 0), "the errors")
-        found = t.until(
+        values = t.until(
             lambda: described(t, BROKER, node, name)[name], lambda got: got.value == "8000", "the value never came"
         )
-        synonyms = [(each.value, each.source) for each in found.synonyms]
-        t.equal(synonyms, [("8000", OF_BROKER), ("9000", OF_BROKERS), ("15000", DEFAULT)], "values and sources")
+        synonyms = [(each.value, each.source) for each in values.synonyms]
+        t.equal(synonyms, [("8000", OF_BROKER), ("9000", OF_BROKERS), ("86400000", DEFAULT)], "values and sources")
     finally:
         for each in (node, ""):
             put(t, each, name, None)
@@ -231,7 +234,86 @@ def documentation(t: Trial) -> None:
 
 
 def put(t: Trial, broker: str, name: str, value: str | None) -> int:
-    """Set a value of a broker, or delete it; the error."""
+    """Set a value of a broker, or delete it; return the error."""
     config = IncrementalConfig(name, 1 if value is None else 0, value)
     request = IncrementalAlterConfigsRequest([IncrementalResource(BROKER, broker, [config])])
     return int(t.call(request).responses[0].error_code)
+
+
+def change(t: Trial, kind: int, name: str, **values: str) -> int:
+    """Set values of a resource, their dots as underscores; return the error."""
+    configs = [IncrementalConfig(each.replace("_", "."), 0, value) for each, value in values.items()]
+    request = IncrementalAlterConfigsRequest([IncrementalResource(kind, name, configs)])
+    return int(t.call(request).responses[0].error_code)
+
+
+@describe_case(
+    "describe-configs/group/1",
+    "A value of a group has itself for a source, or the default, never both before 4.3",
+    versions=(4, 4),
+    uses=("IncrementalAlterConfigs",),
+)
+def sources_of_group(t: Trial) -> None:
+    t.equal(change(t, GROUP, t.group, share_auto_offset_reset="earliest"), 0, "the error")
+    values = t.until(
+        lambda: described(t, GROUP, t.group),
+        lambda got: got["share.auto.offset.reset"].value == "earliest",
+        "the value never came",
+    )
+    own = [8, DEFAULT] if t.rules.group_synonyms_of_broker else [8]
+    for name, expected in (("share.auto.offset.reset", own), ("share.session.timeout.ms", [DEFAULT])):
+        t.equal([each.source for each in values[name].synonyms], expected, f"the sources of {name}")
+
+
+@incremental_case(
+    "incremental-alter-configs/group/1",
+    "Where a share group begins is earliest, latest or a duration of 64 bits of seconds, else 40",
+    source="KIP-932; semantics 4.13 step 14",
+)
+def offset_reset(t: Trial) -> None:
+    for valid in ("earliest", "latest", "by_duration:PT1H", "by_duration:pt1.5s", "by_duration:P106751991167300D"):
+        t.equal(change(t, GROUP, t.group, share_auto_offset_reset=valid), 0, f"the error of {valid}")
+    unknown = ("nonsense", "LATEST", "", "by_duration:", "by_duration:PT", "by_duration:-PT1H", "by_duration:P1Y")
+    for each in (*unknown, "by_duration:P106751991167301D"):
+        t.equal(change(t, GROUP, t.group, share_auto_offset_reset=each), E.INVALID_CONFIG, f"the error of {each}")
+
+
+@incremental_case(
+    "incremental-alter-configs/group/2",
+    "A group has an assignment interval, and a share group limits of its own, within the broker's bounds, else 40",
+    uses=("DescribeConfigs",),
+    since="4.3",
+)
+def limits_of_group(t: Trial) -> None:
+    for name in ("consumer_assignment_interval_ms", "share_assignment_interval_ms", "streams_assignment_interval_ms"):
+        t.equal(change(t, GROUP, t.group, **{name: "15000"}), 0, f"the error of the longest {name}")
+        t.equal(change(t, GROUP, t.group, **{name: "15001"}), E.INVALID_CONFIG, f"the error of a longer {name}")
+        t.equal(change(t, GROUP, t.group, **{name: "-1"}), E.INVALID_CONFIG, f"the error of a negative {name}")
+    for name, least, most in (("share_delivery_count_limit", 2, 10), ("share_partition_max_record_locks", 100, 4000)):
+        for value, error in ((least - 1, 40), (least, 0), (most, 0), (most + 1, 40)):
+            t.equal(change(t, GROUP, t.group, **{name: str(value)}), error, f"the error of {name} {value}")
+    t.equal(change(t, GROUP, t.group, share_renew_acknowledge_enable="false"), 0, "the error of no renewals")
+    values = t.until(
+        lambda: described(t, GROUP, t.group),
+        lambda got: got["share.renew.acknowledge.enable"].value == "false",
+        "the value never came",
+    )
+    for name, sources in (
+        ("share.delivery.count.limit", [("share.delivery.count.limit", 8), ("group.share.delivery.count.limit", 5)]),
+        ("share.renew.acknowledge.enable", [("share.renew.acknowledge.enable", each) for each in (8, DEFAULT)]),
+    ):
+        t.equal([(each.name, each.source) for each in values[name].synonyms], sources, f"the sources of {name}")
+
+
+@incremental_case(
+    "incremental-alter-configs/topic/1",
+    "The least compaction lag is not above the greatest, and there is no remote storage where the broker has none (40)",
+    uses=("CreateTopics",),
+)
+def conflicts(t: Trial) -> None:
+    topic = t.new_topic(1)
+    conflict = {"min_compaction_lag_ms": "10", "max_compaction_lag_ms": "9"}
+    t.equal(change(t, TOPIC, topic, **conflict), E.INVALID_CONFIG, "the error of lags that conflict")
+    t.equal(change(t, TOPIC, topic, **conflict | {"max_compaction_lag_ms": "10"}), 0, "the error of equal lags")
+    t.equal(change(t, TOPIC, topic, remote_storage_enable="true"), E.INVALID_CONFIG, "the error of remote storage")
+    t.equal(change(t, TOPIC, topic, remote_storage_enable="false"), 0, "the error of none")

@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848) as others see them: describe, list, delete, offsets, and the two protocols side by side."""
+"""Cases about consumer groups (KIP-848) from outside: describe, list, delete, offsets, and migration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ describe_case = partial(case, api="ConsumerGroupDescribe", uses=("ConsumerGroupH
 
 
 def live(t: Trial, count: int = 1, **options: Any) -> list[ConsumerMember]:
-    """Members of one settled consumer group that share a topic of 3 partitions."""
+    """Return the members of a settled consumer group that share a topic of 3 partitions."""
     members = [t.consumer(t.topic(3), **options) for _ in range(count)]
     for each in members:
         each.join()
@@ -39,14 +39,14 @@ def live(t: Trial, count: int = 1, **options: Any) -> list[ConsumerMember]:
 
 
 def described(t: Trial, group: str | None = None) -> DescribedGroup:
-    found: list[DescribedGroup] = t.call(ConsumerGroupDescribeRequest([group or t.group])).groups
-    t.equal(len(found), 1, "number of groups described")
-    return found[0]
+    groups: list[DescribedGroup] = t.call(ConsumerGroupDescribeRequest([group or t.group])).groups
+    t.equal(len(groups), 1, "number of groups described")
+    return groups[0]
 
 
 @describe_case(
     "consumer-describe/group/1",
-    "A settled group: Stable, its epochs, its assignor, who owns what",
+    "A settled group: Stable, its epochs, its assignor, the partitions of each member",
     source="semantics 7.1 CD2",
 )
 def stable(t: Trial) -> None:
@@ -82,20 +82,22 @@ def reconciling(t: Trial) -> None:
     other = t.consumer(t.topic(3))
     other.join()
     group = described(t)
-    t.expect(group, group_state="Reconciling", group_epoch=2, assignment_epoch=2)
+    t.expect(group, group_state="Reconciling", group_epoch=t.first_epoch + 1, assignment_epoch=t.first_epoch + 1)
     targets = {
         each.member_id: sum(len(p.partitions) for p in each.target_assignment.topic_partitions)
         for each in group.members
     }
     t.equal(sorted(targets.values()), [1, 2], "sizes of the target assignments")
-    t.equal({each.member_id: each.member_epoch for each in group.members}[one.id], 1, "the first one's epoch")
+    t.equal(
+        {each.member_id: each.member_epoch for each in group.members}[one.id], t.first_epoch, "the first one's epoch"
+    )
 
 
-@describe_case("consumer-describe/group/4", "A group everybody left is Empty", source="semantics 4.1")
+@describe_case("consumer-describe/group/4", "A group that all members left is Empty", source="semantics 4.1")
 def empty(t: Trial) -> None:
     (one,) = live(t)
     one.leave()
-    t.expect(described(t), error_code=0, group_state="Empty", group_epoch=2, members=[])
+    t.expect(described(t), error_code=0, group_state="Empty", group_epoch=t.first_epoch + 1, members=[])
 
 
 @describe_case("consumer-describe/unknown/1", "An unknown group is answered 69", source="KIP-848")
@@ -208,7 +210,7 @@ def commits(t: Trial) -> None:
 
 
 def commit_request(t: Trial, member: ConsumerMember, epoch: int | None = None) -> OffsetCommitRequest:
-    """A member's commit of offset 9 in partition 0."""
+    """Return a member's commit of offset 9 in partition 0."""
     topic = t.topic(3)
     partition = OffsetCommitRequestPartition(0, 9, committed_metadata="")
     topics = [OffsetCommitRequestTopic(topic, t.topic_id(topic), [partition])]
@@ -232,7 +234,7 @@ def stale(t: Trial) -> None:
 
 @case(
     "consumer-commit/member/3",
-    "Who is not in the group is unknown (25), an administrator too",
+    "A client outside the group is unknown (25), also an administrator",
     source="semantics 3.1",
     api="OffsetCommit",
     uses=("ConsumerGroupHeartbeat",),
@@ -257,7 +259,9 @@ fetch_case = partial(case, api="OffsetFetch", versions=(9, 10), uses=("ConsumerG
 
 
 @fetch_case(
-    "consumer-fetch/member/1", "A member fetches with its id and epoch, anybody without either", source="semantics 3.3"
+    "consumer-fetch/member/1",
+    "A member fetches with its id and epoch, other clients without either",
+    source="semantics 3.3",
 )
 def fetches(t: Trial) -> None:
     (one,) = live(t)
@@ -276,7 +280,9 @@ def unknown_fetches(t: Trial) -> None:
     live(t)
     for name in ("nobody", ""):
         t.equal(
-            fetch(t, {t.topic(3): [0]}, member_id=name, member_epoch=1, code=E.UNKNOWN_MEMBER_ID), {}, "what is fetched"
+            fetch(t, {t.topic(3): [0]}, member_id=name, member_epoch=1, code=E.UNKNOWN_MEMBER_ID),
+            {},
+            "the answer to OffsetFetch",
         )
 
 
@@ -285,8 +291,8 @@ def unknown_fetches(t: Trial) -> None:
 )
 def stale_fetch(t: Trial) -> None:
     (one,) = live(t)
-    found = fetch(t, {t.topic(3): [0]}, member_id=one.id, member_epoch=one.epoch + 1, code=E.STALE_MEMBER_EPOCH)
-    t.equal(found, {}, "what is fetched")
+    answer = fetch(t, {t.topic(3): [0]}, member_id=one.id, member_epoch=one.epoch + 1, code=E.STALE_MEMBER_EPOCH)
+    t.equal(answer, {}, "the answer to OffsetFetch")
 
 
 @case(
@@ -353,7 +359,7 @@ def simple_upgrade(t: Trial) -> None:
 
 
 def classic_consumer(t: Trial, topic: str, user_data: bytes | None = None) -> Member:
-    """A Stable classic group of one real consumer's member, which owns all of a topic of 3 partitions."""
+    """Return the one member of a Stable classic group, with an assignment of all 3 partitions of a topic."""
     member = t.member(protocols=(("range", subscription(topic, user_data=user_data)),))
     member.join()
     assignment = ConsumerProtocolAssignment([TopicPartition(topic, [0, 1, 2])])
@@ -373,12 +379,12 @@ def online(t: Trial) -> None:
     t.expect(newcomer.full(), error_code=0, member_epoch=2)
     t.expect(listed(t)[t.group], group_type="consumer")
     t.equal(member.heartbeat(), E.REBALANCE_IN_PROGRESS, "the classic member's heartbeat")
-    t.equal(newcomer.assigned, set(), "what the newcomer is assigned at once")
+    t.equal(newcomer.assigned, set(), "the first assignment of the newcomer")
 
 
 @migrate_case(
     "migrate/online/3",
-    "A classic group whose assignment cannot be read is not turned (69)",
+    "A classic group with an unreadable assignment is not converted (69)",
     source="proved on Apache Kafka 4.2",
     level=Level.SHOULD,
 )
@@ -402,21 +408,21 @@ def goes_on(t: Trial) -> None:
         if member.heartbeat() == E.REBALANCE_IN_PROGRESS:
             member.join()
             t.expect(member.sync(), error_code={0, E.REBALANCE_IN_PROGRESS})
-        newcomer.obey()
+        newcomer.reconcile()
         if newcomer.owned and member.heartbeat() == 0:
             break
     t.equal(member.heartbeat(), 0, "the classic member's heartbeat")
     t.equal(member.generation, newcomer.epoch, "the classic member's generation")
     assignment = assignment_from_bytes(member.sync().assignment)
     assert assignment is not None
-    kept = {(each.topic, number) for each in assignment.assigned_partitions for number in each.partitions}
-    t.equal(kept | newcomer.owned, {(topic, n) for n in range(3)}, "what both own")
-    t.equal(kept & newcomer.owned, set(), "what both own at once")
+    retained = {(each.topic, number) for each in assignment.assigned_partitions for number in each.partitions}
+    t.equal(retained | newcomer.owned, {(topic, n) for n in range(3)}, "the set of their partitions")
+    t.equal(retained & newcomer.owned, set(), "the partitions of both at once")
 
 
 @migrate_case(
     "migrate/online/5",
-    "A live classic group is turned whatever user data its assignor carries",
+    "A live classic group is converted with any user data of its assignor",
     source="semantics 4.8",
     level=Level.MAY,
 )
@@ -494,7 +500,7 @@ def downgrade(t: Trial) -> None:
 
 @migrate_case(
     "migrate/classic/5",
-    "A group that becomes classic and is converted again gives away what its classic member has not given up",
+    "A group that becomes classic and is converted again assigns partitions that its classic member has not given up",
     source="proved on Apache Kafka 4.2; semantics 4.8",
     level=Level.MAY,
 )
@@ -510,7 +516,9 @@ def twice(t: Trial) -> None:
     t.equal(member.heartbeat(), E.ILLEGAL_GENERATION, "the classic member's heartbeat")
 
 
-@migrate_case("migrate/delete/1", "What deleted a consumer group leaves room for a classic one", source="semantics 4.3")
+@migrate_case(
+    "migrate/delete/1", "A deletion of a consumer group leaves room for a classic one", source="semantics 4.3"
+)
 def after_delete(t: Trial) -> None:
     (one,) = live(t)
     one.leave()

@@ -1,4 +1,4 @@
-"""KIP-848: which fields a heartbeat needs, which members and epochs are accepted, when an answer has an assignment."""
+"""Cases about KIP-848 heartbeats: required fields, accepted members and epochs, assignments in answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka_shim.conformance.cases.consumer import consumer_case, partitions
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level
 
-# -- what a request must say
+# -- required fields
 
 
 def invalid(t: Trial, **changes: Any) -> None:
@@ -107,7 +107,9 @@ def unknown_assignor(t: Trial) -> None:
     t.expect(t.consumer(t.topic(), assignor="dice").full(), error_code=E.UNSUPPORTED_ASSIGNOR)
 
 
-@consumer_case("consumer/validate/10", "An invalid request says why", source="KIP-848", level=Level.SHOULD)
+@consumer_case(
+    "consumer/validate/10", "The answer to an invalid request has a message", source="KIP-848", level=Level.SHOULD
+)
 def says_why(t: Trial) -> None:
     t.check(bool(t.consumer(t.topic()).full(group_id="").error_message), "there is no message")
 
@@ -183,16 +185,16 @@ def subscription_bumps(t: Trial) -> None:
     member.topics = [other]
     member.full()
     t.converge(member)
-    t.equal((member.epoch, member.owned), (2, partitions(other, 1)), "its epoch and what it owns")
+    t.equal((member.epoch, member.owned), (t.first_epoch + 1, partitions(other, 1)), "its epoch and partitions")
 
 
-@consumer_case("consumer/epoch/5", "A heartbeat that says the same again changes no epoch", source="semantics 4.5")
+@consumer_case("consumer/epoch/5", "A heartbeat that repeats its fields changes no epoch", source="semantics 4.5")
 def same_again(t: Trial) -> None:
     member = t.consumer(t.topic())
     member.join()
     t.converge(member)
     for _ in range(3):
-        t.expect(member.full(), error_code=0, member_epoch=1)
+        t.expect(member.full(), error_code=0, member_epoch=t.first_epoch)
 
 
 # -- answers
@@ -217,4 +219,4 @@ def full(t: Trial) -> None:
     member.join()
     t.converge(member)
     t.check(member.full().assignment is not None, "the answer has no assignment")
-    t.equal(member.assigned, partitions(topic, 3), "what it is assigned")
+    t.equal(member.assigned, partitions(topic, 3), "its assignment")

@@ -1,4 +1,4 @@
-"""KIP-848: leaving, static members, and what time does to members."""
+"""Cases about KIP-848: leaving, static members, session and rebalance timeouts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kafka_shim.conformance.trial import Trial
 
 @consumer_case(
     "consumer/leave/1",
-    "Who left is unknown (25), and the group Empty",
+    "A former member is unknown (25), and the group Empty",
     source="semantics 4.7",
     uses=("ConsumerGroupDescribe",),
 )
-def left(t: Trial) -> None:
+def former_member(t: Trial) -> None:
     member = t.consumer(t.topic())
     member.join()
     t.expect(member.leave(), error_code=0, member_epoch=-1)
@@ -40,7 +40,7 @@ def comes_back(t: Trial) -> None:
     t.expect(one.leave(-2), error_code=0, member_epoch=-2)
     back = t.consumer(topic, instance_id="instance-1")
     t.expect(back.join(), member_epoch=epoch)
-    t.equal(back.assigned, had, "what it is assigned")
+    t.equal(back.assigned, had, "its assignment")
     other.heartbeat()
     t.equal(other.epoch, epoch, "the other's epoch")
 
@@ -68,9 +68,7 @@ def replaced(t: Trial) -> None:
     t.expect(old.heartbeat(member_epoch=epoch), error_code=E.FENCED_INSTANCE_ID)
 
 
-@consumer_case(
-    "consumer/static/4", "An instance id nobody has is unknown (25) once past joining", source="semantics 4.4"
-)
+@consumer_case("consumer/static/4", "An unknown instance id is refused (25) after joining", source="semantics 4.4")
 def unknown_instance(t: Trial) -> None:
     member = t.consumer(t.topic())
     member.join()
@@ -90,7 +88,7 @@ def leaves_for_good(t: Trial) -> None:
     t.converge(one, other)
     t.expect(one.leave(), error_code=0, member_epoch=-1)
     t.converge(other)
-    t.equal(other.owned, partitions(topic, 3), "what the other owns")
+    t.equal(other.owned, partitions(topic, 3), "the partitions of the other")
     t.consumer(topic, instance_id="instance-1").join()
 
 
@@ -101,18 +99,18 @@ def reserved(t: Trial) -> None:
     one.join()
     other.join()
     t.converge(one, other)
-    kept = set(other.owned)
+    before = set(other.owned)
     one.leave(-2)
     for _ in range(3):
-        other.obey()
-    t.equal(other.owned, kept, "what the other owns")
+        other.reconcile()
+    t.equal(other.owned, before, "the partitions of the other")
 
 
 # -- time
 
 
 def short_sessions(t: Trial, *members: ConsumerMember) -> None:
-    """Give the group a session timeout of 500 ms and wait until the members' sessions are that."""
+    """Give the group a session timeout of 500 ms, and wait until it applies to the members."""
     t.configure(consumer_session_timeout_ms=500, consumer_heartbeat_interval_ms=100)
     for each in members:
         t.until(lambda each=each: each.heartbeat().heartbeat_interval_ms, lambda ms: ms == 100, "never configured")  # type: ignore[misc]
@@ -132,14 +130,16 @@ def expires(t: Trial) -> None:
     t.converge(one, silent)
     short_sessions(t, one, silent)
     t.until(
-        lambda: (one.obey(), one.owned)[1], lambda owned: owned == partitions(topic, 3), "the silent one never expired"
+        lambda: (one.reconcile(), one.owned)[1],
+        lambda owned: owned == partitions(topic, 3),
+        "the silent one never expired",
     )
     t.expect(silent.heartbeat(), error_code=E.UNKNOWN_MEMBER_ID)
 
 
 @consumer_case(
     "consumer/session/2",
-    "A member that does not give up what it should within the rebalance timeout is out",
+    "A member that does not revoke partitions within the rebalance timeout is expelled",
     source="semantics 4.6; survey rdkafka-mock 23",
     needs=("short-sessions",),
 )
@@ -155,7 +155,7 @@ def holds_on(t: Trial) -> None:
         "the one that held on was never put out",
     )
     t.converge(other)
-    t.equal(other.owned, partitions(topic, 8), "what the other owns")
+    t.equal(other.owned, partitions(topic, 8), "the partitions of the other")
 
 
 @consumer_case(
@@ -173,7 +173,7 @@ def away_too_long(t: Trial) -> None:
     short_sessions(t, other, one)
     one.leave(-2)
     t.until(
-        lambda: (other.obey(), other.owned)[1],
+        lambda: (other.reconcile(), other.owned)[1],
         lambda owned: owned == partitions(topic, 3),
         "its partitions never came free",
     )
@@ -209,7 +209,7 @@ def interval(t: Trial) -> None:
 
 
 @consumer_case(
-    "consumer/connection/1", "What a member owns does not hang on its connection", source="survey rdkafka-mock 20"
+    "consumer/connection/1", "A member keeps its partitions without its connection", source="survey rdkafka-mock 20"
 )
 def connection(t: Trial) -> None:
     topic = t.topic(3)
@@ -219,6 +219,6 @@ def connection(t: Trial) -> None:
     anew = t.consumer(topic)
     other = t.consumer(topic)
     other.join()
-    t.equal(other.assigned, set(), "what a newcomer is assigned at once")
+    t.equal(other.assigned, set(), "the first assignment of a newcomer")
     request = ConsumerGroupHeartbeatRequest(t.group, one.id, one.epoch)
     t.expect(anew.wire.call(request, t.version), error_code=0, member_id=one.id)

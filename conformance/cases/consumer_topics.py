@@ -1,9 +1,10 @@
-"""KIP-848: topics that come, grow and go, and subscriptions by pattern."""
+"""Cases about KIP-848: created, growing and deleted topics, and subscriptions by pattern."""
 
 from __future__ import annotations
 
 from functools import partial
 
+from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_shim.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kafka_shim.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_shim.apis.wire.errors import ErrorCode as E
@@ -24,7 +25,9 @@ def grows(t: Trial) -> None:
     member.join()
     t.converge(member)
     t.call(CreatePartitionsRequest([CreatePartitionsTopic(topic, 4, None)], 10_000))
-    t.until(lambda: (member.obey(), member.owned)[1], lambda owned: owned == partitions(topic, 4), "they never came")
+    t.until(
+        lambda: (member.reconcile(), member.owned)[1], lambda owned: owned == partitions(topic, 4), "they never came"
+    )
 
 
 @consumer_case(
@@ -34,17 +37,17 @@ def grows(t: Trial) -> None:
     uses=("DeleteTopics",),
 )
 def shrinks(t: Trial) -> None:
-    keep, gone = t.topic(3), t.new_topic(2)
-    member = t.consumer(keep, gone)
+    keep, deleted = t.topic(3), t.new_topic(2)
+    member = t.consumer(keep, deleted)
     member.join()
     t.converge(member)
     t.equal(len(member.owned), 5, "how many it owns")
     if t.version_of("DeleteTopics") >= 6:
-        t.call(DeleteTopicsRequest([DeleteTopicState(gone)], timeout_ms=10_000))
+        t.call(DeleteTopicsRequest([DeleteTopicState(deleted)], timeout_ms=10_000))
     else:
-        t.call(DeleteTopicsRequest(topic_names=[gone], timeout_ms=10_000))
+        t.call(DeleteTopicsRequest(topic_names=[deleted], timeout_ms=10_000))
     t.until(
-        lambda: (member.obey(), member.owned)[1],
+        lambda: (member.reconcile(), member.owned)[1],
         lambda owned: owned == partitions(keep, 3),
         "they were never taken away",
     )
@@ -52,12 +55,12 @@ def shrinks(t: Trial) -> None:
 
 regex_case = partial(case, api="ConsumerGroupHeartbeat", versions=(1, 1), is_long=True)
 REFRESH = 15.0
-"""Seconds in which a pattern is looked up again: a coordinator does so every 10 at most (semantics 4.7)."""
+"""Seconds until a pattern is evaluated again; the coordinator's own limit is 10 (semantics 4.7)."""
 
 
 @regex_case(
     "consumer/regex/1",
-    "A member that subscribes to a pattern comes to own what matches it",
+    "A member that subscribes to a pattern gets the matching topics",
     source="KIP-848; semantics 4.7",
 )
 def regex(t: Trial) -> None:
@@ -66,13 +69,18 @@ def regex(t: Trial) -> None:
     member = t.consumer(regex=f"{stem}-.*")
     member.join(subscribed_topic_names=[])
     t.until(
-        lambda: (member.obey(), member.owned)[1], lambda owned: owned == partitions(name, 2), "they never came", REFRESH
+        lambda: (member.reconcile(), member.owned)[1],
+        lambda owned: owned == partitions(name, 2),
+        "they never came",
+        REFRESH,
     )
 
 
 @regex_case("consumer/regex/2", "A pattern that is none is refused (128)", source="semantics 4.7; survey kfake 10")
 def bad_regex(t: Trial) -> None:
     t.expect(t.consumer(regex="[").full(), error_code=E.INVALID_REGULAR_EXPRESSION)
+    t.expect(t.consumer(regex=r"a\C").full(), error_code=E.INVALID_REGULAR_EXPRESSION)
+    t.expect(t.consumer(regex=r"\Q\C\E").full(), error_code=0)
 
 
 @regex_case("consumer/regex/3", "A pattern must match the whole name", source="semantics 4.7")
@@ -81,14 +89,51 @@ def whole_name(t: Trial) -> None:
     name, longer = t.new_topic(1, f"{stem}-x"), t.new_topic(1, f"{stem}-xy")
     member = t.consumer(regex=f"{stem}-x")
     member.join(subscribed_topic_names=[])
-    t.until(lambda: (member.obey(), member.owned)[1], bool, "nothing ever came", REFRESH)
+    t.until(lambda: (member.reconcile(), member.owned)[1], bool, "nothing ever came", REFRESH)
     t.equal(member.owned, partitions(name, 1), f"what it owns, {longer} being there too")
 
 
 @regex_case("consumer/regex/4", "Names and a pattern are joined", source="semantics 4.7")
 def names_and_regex(t: Trial) -> None:
-    named, matched = t.topic(3), t.new_topic(1, f"{t.group}-x")
-    member = t.consumer(named, regex=f"{t.group}-.*")
+    by_name, matched = t.topic(3), t.new_topic(1, f"{t.group}-x")
+    member = t.consumer(by_name, regex=f"{t.group}-.*")
     member.join()
-    expected = partitions(named, 3) | partitions(matched, 1)
-    t.until(lambda: (member.obey(), member.owned)[1], lambda owned: owned == expected, "they never came", REFRESH)
+    expected = partitions(by_name, 3) | partitions(matched, 1)
+    t.until(lambda: (member.reconcile(), member.owned)[1], lambda owned: owned == expected, "they never came", REFRESH)
+
+
+# -- ties and second thoughts
+
+
+@consumer_case(
+    "consumer/tie/1",
+    "As many members for range as for uniform: uniform assigns",
+    source="KIP-848; semantics 4.5 step 4",
+    uses=("ConsumerGroupDescribe",),
+)
+def tie(t: Trial) -> None:
+    topic = t.topic(3)
+    members = [t.consumer(topic, assignor=name) for name in ("range", "uniform")]
+    for member in members:
+        t.expect(member.join(), error_code=0)
+    t.converge(*members)
+    t.expect(t.call(ConsumerGroupDescribeRequest([t.group])).groups[0], assignor_name="uniform")
+
+
+@consumer_case(
+    "consumer/instance/1",
+    "An instance id that its member gave up for another is free from 4.4 on; before, it is 25 once the member left",
+    source="KIP-848; semantics 4.7 step 1",
+)
+def two_instance_ids(t: Trial) -> None:
+    topic = t.topic(3)
+    member = t.consumer(topic, instance_id="first")
+    t.expect(member.join(), error_code=0)
+    member.instance_id = "second"
+    t.expect(member.join(), error_code=0)
+    t.expect(member.heartbeat(member_epoch=-1), error_code=0)
+    other = t.consumer(topic, instance_id="first")
+    other.epoch = 1
+    t.expect(other.heartbeat(), error_code=E.UNKNOWN_MEMBER_ID)
+    error = E.NONE if t.rules.instance_id_moves else E.UNKNOWN_MEMBER_ID
+    t.expect(t.consumer(topic, instance_id="first").full(), error_code=error)

@@ -1,4 +1,4 @@
-"""How a client finds its way: ApiVersions, FindCoordinator, Metadata."""
+"""Cases about ApiVersions, FindCoordinator and Metadata."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import struct
 from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_shim.apis.profiles import FEATURES, PROFILES
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.case import case
-from kafka_shim.conformance.endpoint import Endpoint
-from kafka_shim.conformance.harmless import GROUP_KEYS, harmless
+from kafka_shim.conformance.probe_requests import GROUP_KEYS, probe_request
 from kafka_shim.conformance.protocol import BY_KEY
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level
@@ -58,15 +58,13 @@ def members_apis(t: Trial) -> None:
 
 @case(
     "apiversions/table/5",
-    "The ranges of the group APIs are those of Apache Kafka 4.2",
-    source="semantics 1; proved on 4.2",
+    "The ranges of the group APIs are those of Apache Kafka",
+    source="semantics 1; proved on 4.2, 4.3 and 4.4",
     level=Level.MAY,
 )
 def ranges(t: Trial) -> None:
-    expected = {
-        8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5),
-        42: (0, 2), 47: (0, 0),
-    }  # fmt: skip
+    of_release = PROFILES[t.peer.release]
+    expected = {key: of_release[key] for key in (8, 9, 10, 11, 12, 13, 14, 15, 16, 28, 42, 47)}
     t.equal({key: t.peer.versions.get(key) for key in expected}, expected, "ranges")
 
 
@@ -79,11 +77,51 @@ def served(t: Trial) -> None:
     for key in GROUP_KEYS:
         low, high = t.peer.versions.get(key, (1, 0))
         for version in range(low, min(high, BY_KEY[key].request.versions[-1]) + 1):
-            t.call(harmless(key, version, t.group), version)
+            t.call(probe_request(key, version, t.group), version)
+
+
+@case(
+    "apiversions/place/1",
+    "The ids of another cluster or broker are answered 129, only one of both ids 42, and neither has ranges",
+    source="KIP-1242; proved on 4.4",
+    api="ApiVersions",
+    versions=(5, 5),
+    since="4.4",
+)
+def misrouted(t: Trial) -> None:
+    metadata = t.call(MetadataRequest([]), 9)
+    broker = metadata.brokers[0]
+    cluster_id, node_id = metadata.cluster_id, broker.node_id
+    for ids, error in (
+        ((cluster_id, node_id), E.NONE),
+        ((None, -1), E.NONE),
+        ((cluster_id, -1), E.INVALID_REQUEST),
+        ((None, node_id), E.INVALID_REQUEST),
+        (("another", node_id), E.REBOOTSTRAP_REQUIRED),
+        ((cluster_id, node_id + 1000), E.REBOOTSTRAP_REQUIRED),
+    ):
+        wire = t.connect_to(t.peer.entry.at(broker.host, broker.port))
+        answer = wire.call(ApiVersionsRequest("conformance", "1", *ids), t.version)
+        t.equal((answer.error_code, bool(answer.api_keys)), (error, error == E.NONE), f"the answer to {ids}")
+
+
+@case(
+    "apiversions/place/2",
+    "A request without the ids at its end closes the connection: version 5 has them always",
+    source="KIP-1242; proved on 4.4",
+    since="4.4",
+)
+def short(t: Trial) -> None:
+    software = b"\x0cconformance\x021"
+    for body in (software, software + b"\x00", software + b"\x00\xff\xff", software + b"\x00\xff\xff\xff\xff"):
+        wire = t.connect("short")
+        wire.send_frame(header(18, 5, 1, "conformance", flexible=True) + body, f"ApiVersionsRequest v5 cut: {body!r}")
+        t.check(wire.wait_closed(), "answered instead of closed")
+    t.expect(t.call(ApiVersionsRequest(), 0), error_code=0)
 
 
 def fallback(t: Trial, version: int) -> bytes:
-    """The answer to ApiVersions of a version the target does not have."""
+    """Return the answer to a version of ApiVersions that the target does not have."""
     wire = t.connect("newer")
     body = b"\x0cconformance\x021\x00"
     wire.send_frame(header(18, version, 77, "conformance", flexible=True) + body, f"ApiVersionsRequest v{version}")
@@ -107,7 +145,7 @@ def unknown_version(t: Trial) -> None:
 
 @case(
     "apiversions/fallback/2",
-    "The answer to a version the target does not have says which versions of ApiVersions it has",
+    "The answer to an unknown version lists the versions of ApiVersions",
     source="KIP-511; semantics 1",
 )
 def says_own_range(t: Trial) -> None:
@@ -166,6 +204,23 @@ def features(t: Trial) -> None:
     t.check(levels.get("group.version", 0) >= 1, f"finalized features are {levels}")
 
 
+@case(
+    "apiversions/features/2",
+    "A new cluster has the features of its release, each finalized at the highest level: share.version 2 from 4.4 on",
+    source="KIP-584; semantics 4.10",
+    api="ApiVersions",
+    versions=(4, 5),
+    level=Level.MAY,
+    since="4.2",
+)
+def levels_of_release(t: Trial) -> None:
+    answer = t.call(ApiVersionsRequest("conformance", "1"))
+    expected = {each.name: (each.lowest, each.highest, each.finalized or None) for each in FEATURES[t.peer.release]}
+    final = {each.name: each.max_version_level for each in answer.finalized_features}
+    got = {each.name: (each.min_version, each.max_version, final.get(each.name)) for each in answer.supported_features}
+    t.equal({name: got.get(name) for name in expected}, expected, "features, their levels, and the finalized one")
+
+
 @case("apiversions/again/1", "ApiVersions may be sent at any time, not only first", source="KIP-35", api="ApiVersions")
 def again(t: Trial) -> None:
     wire = t.connect()
@@ -177,13 +232,13 @@ def again(t: Trial) -> None:
 
 
 def find(t: Trial, *keys: str, key_type: int = 0) -> list[tuple[str, int, int, str, int]]:
-    """FindCoordinator: (key, error, node, host, port) of each."""
+    """Send FindCoordinator; return (key, error, node, host, port) for each key."""
     if t.version <= 3:
-        found = []
+        coordinators = []
         for key in keys:
             answer = t.call(FindCoordinatorRequest(key, key_type))
-            found.append((key, answer.error_code, answer.node_id, answer.host, answer.port))
-        return found
+            coordinators.append((key, answer.error_code, answer.node_id, answer.host, answer.port))
+        return coordinators
     answer = t.call(FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys)))
     return [(each.key, each.error_code, each.node_id, each.host, each.port) for each in answer.coordinators]
 
@@ -319,7 +374,7 @@ def brokers(t: Trial) -> None:
     answer = t.call(MetadataRequest([]))
     t.check(len(answer.brokers) >= 1, "there is no broker")
     for broker in answer.brokers:
-        t.expect(t.connect_to(Endpoint(broker.host, broker.port)).call(ApiVersionsRequest(), 0), error_code=0)
+        t.expect(t.connect_to(t.peer.entry.at(broker.host, broker.port)).call(ApiVersionsRequest(), 0), error_code=0)
 
 
 @case(
@@ -330,11 +385,11 @@ def brokers(t: Trial) -> None:
 )
 def topic(t: Trial) -> None:
     name = t.topic(3)
-    (found,) = t.call(MetadataRequest([MetadataRequestTopic(name=name)], t.version < 4)).topics
-    t.expect(found, error_code=0, name=name, is_internal=False)
-    t.equal(sorted(each.partition_index for each in found.partitions), [0, 1, 2], "partitions")
-    t.equal({each.error_code for each in found.partitions}, {0}, "errors of the partitions")
-    t.check((found.topic_id != ZERO_ID) == (t.version >= 10), f"the topic id is {found.topic_id.hex()}")
+    (topic,) = t.call(MetadataRequest([MetadataRequestTopic(name=name)], t.version < 4)).topics
+    t.expect(topic, error_code=0, name=name, is_internal=False)
+    t.equal(sorted(each.partition_index for each in topic.partitions), [0, 1, 2], "partitions")
+    t.equal({each.error_code for each in topic.partitions}, {0}, "errors of the partitions")
+    t.check((topic.topic_id != ZERO_ID) == (t.version >= 10), f"the topic id is {topic.topic_id.hex()}")
 
 
 @case(
@@ -345,15 +400,15 @@ def topic(t: Trial) -> None:
     versions=(4, 13),
 )
 def unknown(t: Trial) -> None:
-    (found,) = t.call(MetadataRequest([MetadataRequestTopic(name="no-such")], False)).topics
-    t.expect(found, error_code=E.UNKNOWN_TOPIC_OR_PARTITION, name="no-such", partitions=[])
+    (topic,) = t.call(MetadataRequest([MetadataRequestTopic(name="no-such")], False)).topics
+    t.expect(topic, error_code=E.UNKNOWN_TOPIC_OR_PARTITION, name="no-such", partitions=[])
 
 
 @case("metadata/topic/3", "A topic is found by its id", source="KIP-516", api="Metadata", versions=(12, 13))
 def by_id(t: Trial) -> None:
     name = t.topic(3)
-    (found,) = t.call(MetadataRequest([MetadataRequestTopic(t.topic_id(name), None)], False)).topics
-    t.expect(found, error_code=0, name=name, topic_id=t.topic_id(name))
+    (topic,) = t.call(MetadataRequest([MetadataRequestTopic(t.topic_id(name), None)], False)).topics
+    t.expect(topic, error_code=0, name=name, topic_id=t.topic_id(name))
 
 
 @case(
@@ -364,8 +419,8 @@ def by_id(t: Trial) -> None:
     versions=(12, 13),
 )
 def unknown_id(t: Trial) -> None:
-    (found,) = t.call(MetadataRequest([MetadataRequestTopic(b"\7" * 16, None)], False)).topics
-    t.expect(found, error_code=E.UNKNOWN_TOPIC_ID, name=None, topic_id=b"\7" * 16, partitions=[])
+    (topic,) = t.call(MetadataRequest([MetadataRequestTopic(b"\7" * 16, None)], False)).topics
+    t.expect(topic, error_code=E.UNKNOWN_TOPIC_ID, name=None, topic_id=b"\7" * 16, partitions=[])
 
 
 @case(

@@ -1,4 +1,4 @@
-"""Fetch sessions that are not there, or not as their client thinks (KIP-227)."""
+"""Cases about fetch sessions that do not exist, or not with the client's epoch (KIP-227)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level
 
 NEW, NONE = 0, -1
-"""The epochs of a full fetch that asks for a session, and of one that ends it."""
+"""The epochs of a full fetch that opens a session, and of one that ends it."""
 
 session_case = partial(
     case, api="Fetch", source="semantics 6.3", level=Level.SHOULD, versions=(7, 18), uses=("Metadata",)
@@ -20,7 +20,7 @@ session_case = partial(
 
 
 def fetch(t: Trial, topic: str, session_id: int, epoch: int, *, names: bool = True) -> Any:
-    """A fetch of one partition, or of what the session has."""
+    """Fetch one partition, or, without `names`, the partitions of the session."""
     topic_id = t.topic_id(topic)
     topics = [FetchTopic("" if t.version >= 13 else topic, topic_id, [FetchPartition(0, fetch_offset=0)])]
     request = FetchRequest(max_wait_ms=0, session_id=session_id, session_epoch=epoch, topics=topics if names else [])
@@ -29,7 +29,7 @@ def fetch(t: Trial, topic: str, session_id: int, epoch: int, *, names: bool = Tr
 
 
 def opened(t: Trial, topic: str) -> int:
-    """The id of a new session."""
+    """Open a session and return its id."""
     answer = t.until(
         lambda: fetch(t, topic, 0, NEW),
         lambda got: got.error_code == 0 and got.responses[0].partitions[0].error_code == 0,

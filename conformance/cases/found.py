@@ -1,4 +1,4 @@
-"""What random scripts and mutants found: where a coordinator and Apache Kafka 4.2 once differed, or could have."""
+"""Cases from random scripts and mutants: real or possible differences from Apache Kafka 4.2."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pending_id_with_instance(t: Trial) -> None:
 
 @case(
     "found/leader/1",
-    "A static leader that misses a round stays a member, and one of those who came leads",
+    "A static leader that misses a round stays a member, and a present member leads",
     source="semantics 2.4, 2.8; found by a mutant",
     api="JoinGroup",
     versions=(5, 9),
@@ -61,4 +61,4 @@ def absent_static_leader(t: Trial) -> None:
     for each in (follower, newcomer):
         t.expect(each.receive_join(), error_code=0)
     t.check(follower.leader == newcomer.leader, "two members got different leaders")
-    t.check(follower.leader in (follower.id, newcomer.id), "neither of those who came leads")
+    t.check(follower.leader in (follower.id, newcomer.id), "no present member leads")

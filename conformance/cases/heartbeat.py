@@ -1,4 +1,4 @@
-"""Heartbeat: the errors that show a member the state of its group, and what keeps it alive."""
+"""Cases about Heartbeat: its errors in each state of the group, and the sessions it keeps alive."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def generation_before_rebalance(t: Trial) -> None:
 
 @case(
     "heartbeat/generation/3",
-    "A member that missed a generation is out, whatever generation it says",
+    "A member that missed a generation is expelled, in any generation that it sends",
     source="semantics 2.5; invariant I6",
     api="Heartbeat",
 )
@@ -136,12 +136,12 @@ def preparing(t: Trial) -> None:
     leader.send_join()
     t.await_state("PreparingRebalance")
     t.equal(follower.heartbeat(), E.REBALANCE_IN_PROGRESS, "the follower's heartbeat")
-    t.equal(leader.heartbeat(), E.REBALANCE_IN_PROGRESS, "the heartbeat of one who has joined again already")
+    t.equal(leader.heartbeat(), E.REBALANCE_IN_PROGRESS, "the heartbeat of a member that has joined again already")
 
 
 @case(
     "heartbeat/state/4",
-    "One who waits for its assignment may heartbeat from elsewhere (0)",
+    "A member that waits for its assignment may heartbeat on another connection (0)",
     source="semantics 2.7; client case R08",
     api="Heartbeat",
 )
@@ -233,7 +233,7 @@ def refused_does_not_renew(t: Trial) -> None:
 
 @case(
     "heartbeat/session/5",
-    "One whose JoinGroup waits does not expire",
+    "A member with a parked JoinGroup does not expire",
     source="semantics 2.7",
     api="Heartbeat",
     needs=("short-sessions",),
@@ -253,7 +253,7 @@ def parked_join_lives(t: Trial) -> None:
 
 @case(
     "heartbeat/session/6",
-    "One whose SyncGroup waits does not expire",
+    "A member with a parked SyncGroup does not expire",
     source="semantics 2.7",
     api="Heartbeat",
     needs=("short-sessions",),
@@ -309,9 +309,9 @@ def last_expires(t: Trial) -> None:
 )
 def connection_is_not_membership(t: Trial) -> None:
     leader = t.member()
-    gone = t.member(session_timeout=t.limits.session * 2)
-    t.settle([leader, gone])
-    gone.wire.reset()
+    disconnected = t.member(session_timeout=t.limits.session * 2)
+    t.settle([leader, disconnected])
+    disconnected.wire.reset()
     t.equal(leader.heartbeat(), 0, "the leader's heartbeat right after")
     t.until(leader.heartbeat, lambda code: code == E.REBALANCE_IN_PROGRESS, "the lost member never expired")
 

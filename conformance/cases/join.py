@@ -1,4 +1,4 @@
-"""JoinGroup: who is admitted, with which id, and which requests are refused."""
+"""Cases about JoinGroup: admitted members, their ids, and refused requests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ROUND = (("range", user_metadata(b"r")), ("roundrobin", user_metadata(b"rr")))
 
 
 def ask(member: Member, **changes: Any) -> JoinGroupResponse:
-    """One JoinGroup as it is, whatever it is answered."""
+    """Send one JoinGroup; return the answer, success or error."""
     answer: JoinGroupResponse = member.request(member.join_request(**changes))
     return answer
 
 
 def refused(t: Trial, answer: JoinGroupResponse, code: E, member_id: str) -> None:
-    """A JoinGroup error says nothing of the group, in the shape of its version."""
+    """Check that a JoinGroup error reveals nothing of the group, in the form of its version."""
     t.expect(answer, error_code=code, generation_id=-1, leader="", members=[], member_id=member_id)
     t.expect(answer, protocol_name=None if t.version_of("JoinGroup") >= 7 else "", protocol_type=None)
 

@@ -1,4 +1,4 @@
-"""JoinGroup: what members offer, which protocol is chosen, and what becomes of their metadata."""
+"""Cases about protocols in JoinGroup: offers of members, the chosen one, and metadata."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def no_type(t: Trial) -> None:
 
 @case(
     "join/protocol/5",
-    "A group that everybody left accepts a member of another protocol type",
+    "A group that all members left accepts a member of another protocol type",
     source="semantics 2.2; survey kfake 5",
     api="JoinGroup",
 )
@@ -132,7 +132,7 @@ def opposite_order(t: Trial) -> None:
 
 @case(
     "join/protocol/11",
-    "Of protocols with as many votes, the first in the order of a Java HashMap is chosen, whoever leads",
+    "Of protocols with as many votes, the first in the order of a Java HashMap is chosen, for any leader",
     source="semantics 2.5 step 7; proved on Apache Kafka 4.2.2",
     api="JoinGroup",
     level=Level.MAY,

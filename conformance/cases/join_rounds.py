@@ -1,4 +1,4 @@
-"""JoinGroup: rounds, who begins and ends them, who leads, and how long they last."""
+"""Cases about rounds of JoinGroup: their start, end and length, and the leader."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def leader_ends_round(t: Trial) -> None:
 
 @case(
     "join/round/3",
-    "A follower that joins again unchanged in Stable gets the current generation, and nobody rebalances",
+    "A follower that joins again unchanged in Stable gets the current generation, without a rebalance",
     source="semantics 2.3, 7.1 JG8",
     api="JoinGroup",
 )
@@ -255,7 +255,7 @@ def longest_timeout_counts(t: Trial) -> None:
 
 @case(
     "join/round/16",
-    "A member whose JoinGroup waits may send it again; the later one is answered",
+    "A member with a parked JoinGroup may send it again; the later one is answered",
     source="semantics 2.3",
     api="JoinGroup",
 )

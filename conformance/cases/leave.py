@@ -1,4 +1,4 @@
-"""LeaveGroup: one member or many, dynamic or static, existing or unknown."""
+"""Cases about LeaveGroup: one member or many, dynamic or static, existing or unknown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_shim.conformance.verdict import Level
 
 
 def leave(t: Trial, *members: tuple[str, str | None], group: str | None = None) -> LeaveGroupResponse:
-    """LeaveGroup of pairs (member id, instance id); one dynamic member before v3."""
+    """Send LeaveGroup for pairs (member id, instance id); one dynamic member before v3."""
     group = t.group if group is None else group
     if t.version <= 2:
         request = LeaveGroupRequest(group, members[0][0])
@@ -26,7 +26,7 @@ def codes(answer: LeaveGroupResponse) -> list[int]:
 
 
 def one(t: Trial, answer: LeaveGroupResponse, code: int) -> None:
-    """The answer for a single member: at the top before v3, with the member from v3."""
+    """Check the answer for a single member: at the top before v3, with the member from v3."""
     if t.version <= 2:
         t.expect(answer, error_code=code)
     else:
@@ -36,7 +36,7 @@ def one(t: Trial, answer: LeaveGroupResponse, code: int) -> None:
 
 @case(
     "leave/group-id/1",
-    "An empty group id is invalid (24), whatever the member",
+    "An empty group id is invalid (24), for any member",
     source="semantics 7.1 LG1",
     api="LeaveGroup",
 )
@@ -74,7 +74,7 @@ def nobody(t: Trial) -> None:
     one(t, leave(t, ("", None)), E.UNKNOWN_MEMBER_ID)
 
 
-@case("leave/unknown/4", "Who has left cannot leave again (25)", source="semantics 2.3", api="LeaveGroup")
+@case("leave/unknown/4", "A former member cannot leave again (25)", source="semantics 2.3", api="LeaveGroup")
 def twice(t: Trial) -> None:
     (member,) = t.stable(1)
     one(t, leave(t, (member.id, None)), 0)
@@ -122,7 +122,7 @@ def others_rebalance(t: Trial) -> None:
 
 @case(
     "leave/member/4",
-    "Two who leave in one request make one rebalance",
+    "Two members that leave in one request make one rebalance",
     source="semantics 2.3",
     api="LeaveGroup",
     versions=(3, 5),
@@ -211,7 +211,7 @@ def ends_round(t: Trial) -> None:
 
 @case(
     "leave/round/3",
-    "One who leaves while its JoinGroup waits is not in the next generation",
+    "A member that leaves during its parked JoinGroup is not in the next generation",
     source="semantics 2.3",
     api="LeaveGroup",
 )
@@ -323,7 +323,7 @@ def fenced(t: Trial) -> None:
 
 @case(
     "leave/static/3",
-    "An instance id nobody has is unknown (25)",
+    "An unknown instance id is refused (25)",
     source="KIP-345; semantics 2.3",
     api="LeaveGroup",
     versions=(3, 5),

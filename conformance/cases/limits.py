@@ -1,4 +1,4 @@
-"""What only shows when the limits are low: initial delay, group size, the clean-up of offsets."""
+"""Cases that need low limits: initial delay, group size, the clean-up of offsets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafka_shim.conformance.verdict import Level
 
 delayed_case = partial(case, api="JoinGroup", profile="limits", needs=("initial-delay",))
 SLACK = 0.08
-"""Seconds a timer may fire early or an answer travel."""
+"""Seconds a timer may fire early, or an answer may travel."""
 
 
 def seconds_since(start: float) -> float:
@@ -41,7 +41,9 @@ def waits(t: Trial) -> None:
 
 
 @delayed_case(
-    "delay/initial/2", "Who joins during the delay is in the first generation", source="KIP-134; semantics 2.4"
+    "delay/initial/2",
+    "A member that joins during the delay is in the first generation",
+    source="KIP-134; semantics 2.4",
 )
 def together(t: Trial) -> None:
     members = [t.member(), t.member()]
@@ -110,7 +112,7 @@ def later_rounds(t: Trial) -> None:
     t.check(seconds_since(start) < delay * 0.8, f"answered after {seconds_since(start):.3f} s")
 
 
-@delayed_case("delay/initial/7", "A group everybody left is delayed like a new one", source="semantics 2.4")
+@delayed_case("delay/initial/7", "A group that all members left is delayed like a new one", source="semantics 2.4")
 def empty_again(t: Trial) -> None:
     delay = t.limits.initial_rebalance_delay / 1000
     (member,) = t.stable(1)
@@ -124,7 +126,7 @@ def empty_again(t: Trial) -> None:
 
 @case(
     "delay/initial/8",
-    "Who leaves during the delay is not in the first generation, which still waits",
+    "A member that leaves during the delay is not in the first generation, which still waits",
     source="semantics 2.3",
     api="JoinGroup",
     versions=(4, 9),
@@ -187,7 +189,7 @@ def room_again(t: Trial) -> None:
 
 @case(
     "size/full/5",
-    "A static member that starts anew in a full group is refused (81): it sends no member id",
+    "A restarted static member is refused in a full group (81): it sends no member id",
     source="KIP-389; semantics 2.9",
     api="JoinGroup",
     versions=(5, 9),
@@ -289,7 +291,7 @@ def members_keep_group(t: Trial) -> None:
 
 @case(
     "expiry/group/3",
-    "An Empty group whose last offset expired is gone",
+    "An Empty group ends when its last offset expires",
     source="semantics 3.4",
     api="OffsetCommit",
     versions=(2, 4),
@@ -317,9 +319,9 @@ def subscribed_topics_stay(t: Trial) -> None:
     for topic in (subscribed, other):
         t.equal(commit(t, topic, {0: 7}, **fields), {0: 0}, "errors")
 
-    def shown(topic: str) -> int:
+    def committed(topic: str) -> int:
         member.heartbeat()
         return fetch(t, {topic: [0]})[topic, 0][0]
 
-    t.until(lambda: shown(other), lambda offset: offset == -1, "the offset of the other topic never expired")
-    t.equal(shown(subscribed), 7, "the offset of the subscribed topic")
+    t.until(lambda: committed(other), lambda offset: offset == -1, "the offset of the other topic never expired")
+    t.equal(committed(subscribed), 7, "the offset of the subscribed topic")

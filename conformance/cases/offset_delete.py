@@ -1,4 +1,4 @@
-"""OffsetDelete (KIP-496): which offsets may go while who is looking."""
+"""Cases about OffsetDelete (KIP-496): offsets that a group may lose, with and without subscribed members."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ delete_case = partial(case, api="OffsetDelete")
 
 
 def subscribed(*topics: str) -> Protocols:
-    """The protocols of a member subscribed to topics."""
+    """Return the protocols of a member subscribed to topics."""
     return (("range", subscription(*topics)),)
 
 
 def delete(t: Trial, partitions: dict[str, list[int]], group: str | None = None) -> OffsetDeleteResponse:
-    """OffsetDelete of partitions by topic."""
+    """Send OffsetDelete for partitions by topic."""
     topics = [
         OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(each) for each in indexes])
         for topic, indexes in partitions.items()

@@ -1,10 +1,12 @@
-"""Offsets: how cases commit and fetch them, and OffsetFetch: what comes back, and what is no error."""
+"""Cases about OffsetFetch: its answers and errors; with helpers that commit and fetch offsets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_shim.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_shim.apis.offset_fetch import (
     OffsetFetchRequest,
@@ -35,7 +37,7 @@ def commit(
     topic_id: bytes | None = None,
     **changes: Any,
 ) -> dict[int, int]:
-    """OffsetCommit by anybody; the error code of each partition."""
+    """Send OffsetCommit, without a member by default; return the error code of each partition."""
     if topic_id is None:
         topic_id = t.peer.topic_ids.get(topic, bytes(16))
     request = OffsetCommitRequest(
@@ -73,7 +75,7 @@ def fetch(
     member_id: str | None = None,
     member_epoch: int = -1,
 ) -> dict[tuple[str, int], Partition]:
-    """OffsetFetch of one group; the answer for each partition. `partitions` None fetches all."""
+    """Send OffsetFetch for one group; return the answer for each partition. `partitions` None fetches all."""
     version = t.version_of("OffsetFetch")
     group = t.group if group is None else group
     ids = t.peer.topic_ids
@@ -83,7 +85,7 @@ def fetch(
         )
         answer = t.call(OffsetFetchRequest(group, topics, require_stable=stable))
         t.expect(answer, error_code=code if version >= 2 else 0)
-        found = answer.topics
+        answers = answer.topics
     else:
         listed = (
             None
@@ -96,8 +98,8 @@ def fetch(
         answer = t.call(OffsetFetchRequest(groups=[group_request], require_stable=stable))
         t.equal([each.group_id for each in answer.groups], [group], "groups answered")
         t.expect(answer.groups[0], error_code=code)
-        found = answer.groups[0].topics
-    if {each.error_code for topic in found for each in topic.partitions} == {E.UNSUPPORTED_VERSION}:
+        answers = answer.groups[0].topics
+    if {each.error_code for topic in answers for each in topic.partitions} == {E.UNSUPPORTED_VERSION}:
         raise NotServed(f"OffsetFetch v{version} is answered UNSUPPORTED_VERSION (35)")
     names = {topic_id: name for name, topic_id in ids.items()}
     return {
@@ -107,7 +109,7 @@ def fetch(
             each.metadata,
             each.error_code,
         )
-        for topic in found
+        for topic in answers
         for each in topic.partitions
     }
 
@@ -121,8 +123,8 @@ def fetch(
 def explicit(t: Trial) -> None:
     topic = t.topic()
     commit(t, topic, {0: 11})
-    found = fetch(t, {topic: [0, 1]})
-    t.equal(found, {(topic, 0): (11, -1, "", 0), (topic, 1): NO_OFFSET}, "what is fetched")
+    fetched = fetch(t, {topic: [0, 1]})
+    t.equal(fetched, {(topic, 0): (11, -1, "", 0), (topic, 1): NO_OFFSET}, "the answer to OffsetFetch")
 
 
 @case(
@@ -133,7 +135,7 @@ def explicit(t: Trial) -> None:
 )
 def unknown_group_is_fine(t: Trial) -> None:
     topic = t.topic()
-    t.equal(fetch(t, {topic: [0]}), {(topic, 0): NO_OFFSET}, "what is fetched")
+    t.equal(fetch(t, {topic: [0]}), {(topic, 0): NO_OFFSET}, "the answer to OffsetFetch")
 
 
 @case(
@@ -144,7 +146,11 @@ def unknown_group_is_fine(t: Trial) -> None:
     versions=(0, 9),
 )
 def unknown_topic_is_fine(t: Trial) -> None:
-    t.equal(fetch(t, {"no-such": [0, 5]}), {("no-such", 0): NO_OFFSET, ("no-such", 5): NO_OFFSET}, "what is fetched")
+    t.equal(
+        fetch(t, {"no-such": [0, 5]}),
+        {("no-such", 0): NO_OFFSET, ("no-such", 5): NO_OFFSET},
+        "the answer to OffsetFetch",
+    )
 
 
 @case(
@@ -155,7 +161,29 @@ def unknown_topic_is_fine(t: Trial) -> None:
     versions=(10, 10),
 )
 def unknown_id(t: Trial) -> None:
-    t.equal(fetch(t, {"no-such": [0]}), {("?", 0): (-1, -1, "", E.UNKNOWN_TOPIC_ID)}, "what is fetched")
+    t.equal(fetch(t, {"no-such": [0]}), {("?", 0): (-1, -1, "", E.UNKNOWN_TOPIC_ID)}, "the answer to OffsetFetch")
+
+
+@case(
+    "fetch/id/1",
+    "By the id of another topic there is no offset, also of one with the name of the first, which is gone (100)",
+    source="KIP-848; semantics 3.3",
+    api="OffsetFetch",
+    versions=(10, 10),
+    uses=("OffsetCommit", "DeleteTopics", "CreateTopics"),
+)
+def other_id(t: Trial) -> None:
+    topic, other = t.new_topic(1), t.new_topic(1)
+    t.equal(commit(t, topic, {0: 11}), {0: 0}, "errors")
+    t.equal(fetch(t, {topic: [0], other: [0]}), {(topic, 0): (11, -1, "", 0), (other, 0): NO_OFFSET}, "two ids")
+    old = t.topic_id(topic)
+    t.expect(t.call(DeleteTopicsRequest([DeleteTopicState(topic)], timeout_ms=10_000)).responses[0], error_code=0)
+    again = CreateTopicsRequest([CreatableTopic(topic, 1, 1, [], [])], 10_000)
+    t.until(lambda: t.call(again).topics[0].error_code, lambda code: code == 0, "the name is never free")
+    unknown = {(topic, 0): (-1, -1, "", E.UNKNOWN_TOPIC_ID)}
+    t.until(lambda: fetch(t, {topic: [0]}), lambda got: got == unknown, "the old id still has an offset")
+    t.until(lambda: t.topic_id(t.new_topic(1, topic)), lambda new: new != old, "the new topic never showed")
+    t.equal(fetch(t, {topic: [0]}), {(topic, 0): NO_OFFSET}, "the answer for the new id")
 
 
 @case(
@@ -166,7 +194,7 @@ def unknown_id(t: Trial) -> None:
 )
 def unknown_partition_is_fine(t: Trial) -> None:
     topic = t.topic(3)
-    t.equal(fetch(t, {topic: [77]}), {(topic, 77): NO_OFFSET}, "what is fetched")
+    t.equal(fetch(t, {topic: [77]}), {(topic, 77): NO_OFFSET}, "the answer to OffsetFetch")
 
 
 @case(
@@ -180,8 +208,8 @@ def everything(t: Trial) -> None:
     one, other = t.topic(3), t.topic(1)
     commit(t, one, {0: 1, 2: 3})
     commit(t, other, {0: 4})
-    found = {key: value[0] for key, value in fetch(t, None).items()}
-    t.equal(found, {(one, 0): 1, (one, 2): 3, (other, 0): 4}, "what is fetched")
+    fetched = {key: value[0] for key, value in fetch(t, None).items()}
+    t.equal(fetched, {(one, 0): 1, (one, 2): 3, (other, 0): 4}, "the answer to OffsetFetch")
 
 
 @case(
@@ -192,13 +220,13 @@ def everything(t: Trial) -> None:
     versions=(2, 10),
 )
 def everything_of_nobody(t: Trial) -> None:
-    t.equal(fetch(t, None), {}, "what is fetched")
+    t.equal(fetch(t, None), {}, "the answer to OffsetFetch")
 
 
 @case("fetch/none/1", "An empty list of topics is answered with nothing", source="semantics 3.3", api="OffsetFetch")
 def nothing(t: Trial) -> None:
     commit(t, t.topic(), {0: 1})
-    t.equal(fetch(t, {}), {}, "what is fetched")
+    t.equal(fetch(t, {}), {}, "the answer to OffsetFetch")
 
 
 @case(
@@ -240,7 +268,9 @@ def stable_offsets(t: Trial) -> None:
     topic = t.topic()
     commit(t, topic, {0: 11})
     t.equal(
-        fetch(t, {topic: [0, 1]}, stable=True), {(topic, 0): (11, -1, "", 0), (topic, 1): NO_OFFSET}, "what is fetched"
+        fetch(t, {topic: [0, 1]}, stable=True),
+        {(topic, 0): (11, -1, "", 0), (topic, 1): NO_OFFSET},
+        "the answer to OffsetFetch",
     )
     t.equal(fetch(t, None, stable=True), {(topic, 0): (11, -1, "", 0)}, "all that is fetched")
 
@@ -256,8 +286,8 @@ def any_member(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1)
     member.commit(topic, {0: 3})
-    found = fetch(t, {topic: [0]}, member_id="nobody", member_epoch=99)
-    t.equal(found[topic, 0][0], 3, "the offset")
+    fetched = fetch(t, {topic: [0]}, member_id="nobody", member_epoch=99)
+    t.equal(fetched[topic, 0][0], 3, "the offset")
 
 
 @case(
@@ -268,7 +298,7 @@ def any_member(t: Trial) -> None:
     level=Level.SHOULD,
 )
 def empty_id(t: Trial) -> None:
-    t.equal(fetch(t, {t.topic(): [2]}, group="")[t.topic(), 2], NO_OFFSET, "what is fetched")
+    t.equal(fetch(t, {t.topic(): [2]}, group="")[t.topic(), 2], NO_OFFSET, "the answer to OffsetFetch")
 
 
 @case("fetch/round/1", "Offsets may be fetched in the middle of a round", source="semantics 3.3", api="OffsetFetch")
@@ -290,5 +320,5 @@ def in_a_round(t: Trial) -> None:
 def hundred(t: Trial) -> None:
     topic = t.topic(100)
     commit(t, topic, {n: n * n for n in range(100)})
-    found = fetch(t, {topic: list(range(100))})
-    t.equal([found[topic, n][0] for n in range(100)], [n * n for n in range(100)], "offsets")
+    fetched = fetch(t, {topic: list(range(100))})
+    t.equal([fetched[topic, n][0] for n in range(100)], [n * n for n in range(100)], "offsets")

@@ -1,4 +1,4 @@
-"""Records that are too large for `__consumer_offsets`: more than its max.message.bytes, 1,048,588 by default."""
+"""Cases about records too large for `__consumer_offsets`: over max.message.bytes, 1,048,588 by default."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.offsets import commit as commit_offsets
 from kafka_shim.conformance.cases.offsets import fetch
-from kafka_shim.conformance.cases.transactions import Producer
+from kafka_shim.conformance.producer import Producer
 from kafka_shim.conformance.trial import Trial
 
 LARGE: Final = bytes(1_200_000)
@@ -16,7 +16,7 @@ LARGE: Final = bytes(1_200_000)
 
 @case(
     "oversized/sync/1",
-    "Assignments too large to store: -1 to all who synced, and the group rebalances",
+    "Assignments too large to store: -1 to all members that synced, and the group rebalances",
     source="semantics 2.6 step 3; proved on Apache Kafka 4.2.2",
     api="SyncGroup",
 )
@@ -51,7 +51,7 @@ def metadata(t: Trial) -> None:
 
 @case(
     "oversized/static/1",
-    "A static member whose new metadata is too large to store does not replace the old one (-1)",
+    "A static member with new metadata too large to store does not replace the old one (-1)",
     source="semantics 2.8 step 5; proved on Apache Kafka 4.2.2",
     api="JoinGroup",
     versions=(5, 9),
@@ -66,7 +66,7 @@ def static(t: Trial) -> None:
 
 @case(
     "oversized/commit/1",
-    "A commit whose records are too large together: -1 for every partition, and nothing is stored",
+    "A commit with too large records: -1 for every partition, and nothing is stored",
     source="semantics 2.10 step 4, 3.1 step 11; proved on Apache Kafka 4.2.2",
     api="OffsetCommit",
 )

@@ -1,4 +1,4 @@
-"""Static membership (KIP-345): an instance id that outlives its member ids."""
+"""Cases about static membership (KIP-345): an instance id that survives its member ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ join_case = partial(case, api="JoinGroup", versions=(5, 9))
 
 
 def successor(t: Trial, of: Member) -> Member:
-    """The same instance started anew: it knows its instance id and no member id."""
+    """Return a restart of the same instance: it has the instance id and no member id."""
     return t.member(
         f"{of.name}-again",
         instance_id=of.instance_id,
@@ -25,7 +25,7 @@ def successor(t: Trial, of: Member) -> Member:
 
 
 def leader_and_static(t: Trial, session_timeout: int = 30_000) -> tuple[Member, Member]:
-    """A Stable group of a dynamic leader and a static follower."""
+    """Return a Stable group of a dynamic leader and a static follower."""
     leader, static = t.member(), t.member(instance_id="instance-1", session_timeout=session_timeout)
     leader.join()
     t.settle([leader, static])
@@ -35,7 +35,7 @@ def leader_and_static(t: Trial, session_timeout: int = 30_000) -> tuple[Member, 
 
 @join_case(
     "static/replace/1",
-    "A static follower that starts anew takes its place back without a rebalance: same generation, new member id",
+    "A restarted static follower takes its place back without a rebalance: same generation, new member id",
     source="KIP-345; semantics 2.8",
 )
 def follower_replaced(t: Trial) -> None:
@@ -77,7 +77,7 @@ def old_commit_is_fenced(t: Trial) -> None:
 
 @case(
     "static/replace/4",
-    "A static leader that starts anew before v9 gets its old id as the leader, so that it acts as a follower",
+    "A restarted static leader before v9 gets its old id as the leader, so that it acts as a follower",
     source="KIP-345; semantics 2.8; survey kfake 4",
     api="JoinGroup",
     versions=(5, 8),
@@ -93,7 +93,7 @@ def leader_replaced_before_skip(t: Trial) -> None:
 
 @case(
     "static/replace/5",
-    "A static leader that starts anew from v9 is the leader, gets the members, and skips the assignment",
+    "A restarted static leader from v9 is the leader, gets the members, and skips the assignment",
     source="KIP-814; semantics 2.8",
     api="JoinGroup",
     versions=(9, 9),
@@ -111,7 +111,7 @@ def leader_replaced(t: Trial) -> None:
 
 @case(
     "static/replace/6",
-    "A static follower that starts anew gets skip_assignment false",
+    "A restarted static follower gets skip_assignment false",
     source="KIP-814",
     api="JoinGroup",
     versions=(9, 9),
@@ -123,7 +123,7 @@ def follower_does_not_skip(t: Trial) -> None:
 
 @join_case(
     "static/replace/7",
-    "One who starts anew with metadata that leaves the chosen protocol the same makes no rebalance",
+    "A restart with metadata that leaves the chosen protocol the same makes no rebalance",
     source="semantics 2.8; survey kfake 4",
 )
 def metadata_may_differ(t: Trial) -> None:
@@ -136,7 +136,7 @@ def metadata_may_differ(t: Trial) -> None:
 
 @join_case(
     "static/replace/8",
-    "One who starts anew with protocols that change the choice makes a rebalance",
+    "A restart with protocols that change the choice makes a rebalance",
     source="semantics 2.8",
 )
 def choice_changes(t: Trial) -> None:
@@ -155,7 +155,7 @@ def choice_changes(t: Trial) -> None:
 
 @join_case(
     "static/replace/9",
-    "One who starts anew in CompletingRebalance makes a rebalance, so that it is not left without an assignment",
+    "A restart in CompletingRebalance makes a rebalance, so that the member gets an assignment",
     source="KAFKA-9801; semantics 2.8",
 )
 def in_completing(t: Trial) -> None:
@@ -175,7 +175,7 @@ def in_completing(t: Trial) -> None:
 
 @join_case(
     "static/replace/10",
-    "One who starts anew in PreparingRebalance takes the waiting place of the old one, whose JoinGroup is answered 82",
+    "A restart in PreparingRebalance takes the place of the old member, and its parked JoinGroup is answered 82",
     source="KIP-345; semantics 2.8, 7.1 JG9",
 )
 def in_preparing(t: Trial) -> None:
@@ -208,7 +208,7 @@ def parked_sync_fenced(t: Trial) -> None:
     t.expect(old.receive_sync(), error_code=E.FENCED_INSTANCE_ID, assignment=b"")
 
 
-@join_case("static/replace/12", "A lone static member that starts anew keeps its generation", source="KIP-345")
+@join_case("static/replace/12", "A lone static member keeps its generation over a restart", source="KIP-345")
 def alone(t: Trial) -> None:
     (old,) = t.stable(1, instance_id="instance-1")
     new = successor(t, old)
@@ -219,7 +219,7 @@ def alone(t: Trial) -> None:
 
 @join_case(
     "static/replace/13",
-    "Each start anew gets another member id, and only the last one lives",
+    "Each restart gets another member id, and only the last one is a member",
     source="KIP-345; semantics 7.2 GM7",
 )
 def again_and_again(t: Trial) -> None:
@@ -231,7 +231,7 @@ def again_and_again(t: Trial) -> None:
     t.equal((first.heartbeat(), second.heartbeat(), third.heartbeat()), (82, 82, 0), "heartbeats")
 
 
-@join_case("static/unknown/1", "A member id with an instance id nobody has is unknown (25)", source="semantics 2.2")
+@join_case("static/unknown/1", "A member id with an unknown instance id is refused (25)", source="semantics 2.2")
 def unknown_instance(t: Trial) -> None:
     (member,) = t.stable(1)
     t.expect(member.request(member.join_request(group_instance_id="nobody's")), error_code=E.UNKNOWN_MEMBER_ID)
@@ -252,7 +252,7 @@ def mismatch(t: Trial) -> None:
 
 
 @join_case(
-    "static/unknown/3", "A dynamic member that says a static one's instance id is fenced (82)", source="semantics 2.3"
+    "static/unknown/3", "A dynamic member that sends a static one's instance id is fenced (82)", source="semantics 2.3"
 )
 def borrowed_instance(t: Trial) -> None:
     leader, _static = leader_and_static(t)
@@ -333,7 +333,7 @@ def expires(t: Trial) -> None:
 
 @join_case(
     "static/session/2",
-    "The timer of a replaced member id takes nobody out: the one who took its place lives by its own session",
+    "The timer of a replaced member id expels no member: its successor has its own session",
     source="semantics 2.8",
     needs=("short-sessions",),
 )

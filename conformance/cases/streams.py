@@ -1,4 +1,4 @@
-"""Streams groups (KIP-1071): members, epochs and tasks, topologies and their topics, commits."""
+"""Cases about streams groups (KIP-1071): members, epochs and tasks, topologies and their topics, commits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
-from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_shim.apis.list_groups import ListGroupsRequest
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -26,26 +25,23 @@ MISSING_SOURCE, WRONG_PARTITIONS, MISSING_INTERNAL, SHUTDOWN, DELAYED = 1, 2, 3,
 
 
 def at_once(t: Trial) -> None:
-    """The first assignment waits for nobody, once the broker has learnt so."""
+    """Set the initial delay to 0, and wait until the broker has the setting."""
     t.configure(streams_initial_rebalance_delay_ms=0)
-    resource = DescribeConfigsResource(32, t.group, [DELAY])
-    t.until(
-        lambda: {each.name: each.value for each in t.call(DescribeConfigsRequest([resource])).results[0].configs},
-        lambda values: values.get(DELAY) == "0",
-        "the setting was never there",
-    )
 
 
 def source(t: Trial, partitions: int = 3) -> str:
-    """A topic that the coordinator of the group knows: a broker may hear of a new topic later than who made it.
+    """Return a topic that the coordinator of the group already knows.
 
-    A member asks until the topic is not missing, and leaves; then the group is deleted.
+    A broker may learn of a new topic later than the one that created it. So a member heartbeats until the topic is not
+    missing, and leaves; then the group is deleted.
     """
     topic = t.topic(partitions)
     scout = StreamsMember(t, reading(topic))
     scout.join()
     t.until(
-        lambda: (scout.report(), scout.statuses)[1], lambda found: MISSING_SOURCE not in found, f"{topic} is missing"
+        lambda: (scout.report(), scout.statuses)[1],
+        lambda now: MISSING_SOURCE not in now,
+        f"{topic} is missing",
     )
     scout.leave()
     t.equal(t.call(DeleteGroupsRequest([t.group])).results[0].error_code, E.NONE, "error of DeleteGroups")
@@ -62,7 +58,7 @@ def described(t: Trial) -> DescribedGroup:
 
 @heartbeat_case(
     "streams/validate/1",
-    "What cannot be meant, or is not supported yet, is an invalid request (42)",
+    "A contradictory request, or one not supported yet, is invalid (42)",
     source="KIP-1071; semantics 4.12 step 1; semantics 4.12 step 2",
 )
 def invalid(t: Trial) -> None:
@@ -71,17 +67,18 @@ def invalid(t: Trial) -> None:
         {"member_id": ""},
         {"group_id": " "},
         {"rack_id": ""},
-        {"instance_id": "i"},
         {"rebalance_timeout_ms": -1},
         {"topology": None},
         {"active_tasks": None},
         {"standby_tasks": [TaskIds("0", [0])]},
-        {"warmup_tasks": [TaskIds("0", [0])]},
-        {"task_offsets": []},
         {"member_epoch": 1},
         {"member_epoch": -2},
         {"member_epoch": -3},
     ]
+    if not t.rules.streams_static_members:
+        wrong.append({"instance_id": "i"})
+    if not t.rules.task_offsets:
+        wrong += [{"warmup_tasks": [TaskIds("0", [0])]}, {"task_offsets": []}]
     for changes in wrong:
         t.expect(member.join(**changes), error_code=E.INVALID_REQUEST)
 
@@ -130,12 +127,12 @@ def first(t: Trial) -> None:
     t.expect(answer, error_code=0, member_epoch=2, standby_tasks=[], warmup_tasks=[])
     t.equal(member.active, {0, 1, 2}, "its tasks")
     t.check(answer.heartbeat_interval_ms > 0, "no heartbeat interval is given")
-    t.expect(member.obey(), member_epoch=2, active_tasks=None)
+    t.expect(member.reconcile(), member_epoch=2, active_tasks=None)
 
 
 @heartbeat_case(
     "streams/join/2",
-    "Until the initial delay is over a member is at epoch 1, without tasks, and told so",
+    "Until the initial delay is over a member is at epoch 1, without tasks, and its status says so",
     source="KIP-1071; semantics 4.12 step 8",
 )
 def delayed(t: Trial) -> None:
@@ -143,13 +140,13 @@ def delayed(t: Trial) -> None:
     member = StreamsMember(t, reading(source(t, 3)))
     t.expect(member.join(), error_code=0, member_epoch=1, active_tasks=[])
     t.equal(set(member.statuses), {DELAYED}, "statuses")
-    t.until(lambda: (member.obey(), member.active)[1], lambda tasks: tasks == {0, 1, 2}, "no tasks came")
+    t.until(lambda: (member.reconcile(), member.active)[1], lambda tasks: tasks == {0, 1, 2}, "no tasks came")
     t.equal((member.epoch, member.statuses), (2, {}), "epoch and statuses")
 
 
 @heartbeat_case(
     "streams/share/1",
-    "A task goes to another member only after its member has said that it gave it up",
+    "A task goes to another member only after its member has reported that it gave it up",
     source="KIP-1071; semantics 4.12 step 10",
 )
 def handed_over(t: Trial) -> None:
@@ -162,9 +159,9 @@ def handed_over(t: Trial) -> None:
     t.expect(old.report(), error_code=0, member_epoch=2)
     t.equal(len(old.active), 2, "tasks that the old member keeps")
     t.expect(old.heartbeat(), error_code=0, member_epoch=2)
-    t.expect(new.obey(), error_code=0)
+    t.expect(new.reconcile(), error_code=0)
     t.equal(new.active, set(), "tasks of the new member")
-    t.expect(old.obey(), error_code=0, member_epoch=3)
+    t.expect(old.reconcile(), error_code=0, member_epoch=3)
     settle(t, old, new)
     t.equal(old.active | new.active, {0, 1, 2, 3}, "all tasks")
     t.equal(old.active & new.active, set(), "tasks that both have")
@@ -184,12 +181,12 @@ def leave(t: Trial) -> None:
     settle(t, stays, goes)
     t.expect(goes.leave(), error_code=0, member_id=goes.id, member_epoch=-1)
     settle(t, stays)
-    t.equal(stays.active, {0, 1, 2, 3}, "tasks of who stays")
+    t.equal(stays.active, {0, 1, 2, 3}, "tasks of the remaining member")
 
 
 @heartbeat_case(
     "streams/shutdown/1",
-    "After one member asks for it, every answer says that the application is to end",
+    "After the request of one member every answer tells the application to shut down",
     source="KIP-1071; semantics 4.12 step 12",
 )
 def shutdown(t: Trial) -> None:
@@ -209,7 +206,7 @@ def shutdown(t: Trial) -> None:
 
 @heartbeat_case(
     "streams/topology/1",
-    "Another topology at the same epoch is 42; one of an older epoch is let in and said to be stale",
+    "Another topology at the same epoch is 42; a member with one of an older epoch joins with status STALE_TOPOLOGY",
     source="KIP-1071; semantics 4.12 step 4",
 )
 def another_topology(t: Trial) -> None:
@@ -225,7 +222,7 @@ def another_topology(t: Trial) -> None:
 
 @heartbeat_case(
     "streams/topics/1",
-    "A missing source topic is told; once it is there, its tasks come",
+    "The status names a missing source topic; once it exists, its tasks are assigned",
     source="KIP-1071; semantics 4.12 step 5",
 )
 def missing_source(t: Trial) -> None:
@@ -235,12 +232,12 @@ def missing_source(t: Trial) -> None:
     t.expect(member.join(), error_code=0, active_tasks=[])
     t.equal(member.statuses, {MISSING_SOURCE: f"Source topics {name} are missing."}, "statuses")
     t.new_topic(2, name)
-    t.until(lambda: (member.obey(), member.active)[1], lambda tasks: tasks == {0, 1}, "the tasks never came")
+    t.until(lambda: (member.reconcile(), member.active)[1], lambda tasks: tasks == {0, 1}, "the tasks never came")
 
 
 @heartbeat_case(
     "streams/topics/2",
-    "A missing changelog is told and created, with as many partitions as there are tasks",
+    "The status names a missing changelog; it is created with as many partitions as there are tasks",
     source="KIP-1071; semantics 4.12 step 5; semantics 4.12 step 6",
 )
 def changelog(t: Trial) -> None:
@@ -249,7 +246,7 @@ def changelog(t: Trial) -> None:
     member = StreamsMember(t, reading(source(t, 3), changelog=name))
     t.expect(member.join(), error_code=0, active_tasks=[])
     t.equal(member.statuses, {MISSING_INTERNAL: f"Internal topics are missing: {name}"}, "statuses")
-    t.until(lambda: (member.obey(), member.active)[1], lambda tasks: tasks == {0, 1, 2}, "the tasks never came")
+    t.until(lambda: (member.reconcile(), member.active)[1], lambda tasks: tasks == {0, 1, 2}, "the tasks never came")
     t.equal(member.statuses, {}, "statuses")
     metadata = t.call(MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=False))
     t.equal(len(metadata.topics[0].partitions), 3, "partitions of the changelog")
@@ -257,7 +254,7 @@ def changelog(t: Trial) -> None:
 
 @heartbeat_case(
     "streams/topics/3",
-    "Topics that must have equally many partitions and have not are told",
+    "The status names topics with unequal partition counts that must be equal",
     source="KIP-1071; semantics 4.12 step 5",
 )
 def copartitioned(t: Trial) -> None:
@@ -268,9 +265,9 @@ def copartitioned(t: Trial) -> None:
     )
     member = StreamsMember(t, topology)
     t.expect(member.join(), error_code=0, active_tasks=[])
-    # A topic that was just created may be missing to the coordinator for a moment.
+    # The coordinator may learn of a new topic a moment later.
     t.until(
-        lambda: (set(member.statuses), member.obey())[0],
+        lambda: (set(member.statuses), member.reconcile())[0],
         lambda statuses: statuses == {WRONG_PARTITIONS},
         "the status never came",
     )
@@ -316,7 +313,7 @@ def late_commit(t: Trial) -> None:
     old, new = StreamsMember(t, topology), StreamsMember(t, topology)
     old.join()
     settle(t, old)
-    # A target may take an epoch more to learn of the topic.
+    # A target may need one more epoch to learn of the topic.
     before = old.epoch
     new.join()
     settle(t, old, new)
@@ -350,9 +347,9 @@ def describe(t: Trial) -> None:
     t.expect(group, error_code=0, group_state="Stable", group_epoch=2, assignment_epoch=2)
     subtopologies = [] if group.topology is None else group.topology.subtopologies or []
     t.equal([(each.subtopology_id, each.source_topics) for each in subtopologies], [("0", [topic])], "subtopologies")
-    (shown,) = group.members
-    t.expect(shown, member_id=member.id, member_epoch=2, process_id=member.id, is_classic=False)
-    t.equal(shown.assignment.active_tasks, [TaskIds("0", [0, 1, 2])], "its tasks")
+    (only,) = group.members
+    t.expect(only, member_id=member.id, member_epoch=2, process_id=member.id, is_classic=False)
+    t.equal(only.assignment.active_tasks, [TaskIds("0", [0, 1, 2])], "its tasks")
     listed = {each.group_id: each.group_type for each in t.call(ListGroupsRequest([], ["streams"])).groups}
     t.equal(listed.get(t.group), "streams", "the type in ListGroups")
     t.equal(t.call(DeleteGroupsRequest([t.group])).results[0].error_code, E.NON_EMPTY_GROUP, "error of DeleteGroups")

@@ -1,4 +1,4 @@
-"""SyncGroup: who waits, who is answered, and with what."""
+"""Cases about SyncGroup: parked and answered requests, and the assignments in the answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka_shim.conformance.verdict import Level
 
 
 def refused(t: Trial, answer: SyncGroupResponse, code: E) -> None:
-    """A SyncGroup error carries no assignment and no protocol."""
+    """Check that a SyncGroup error carries no assignment and no protocol."""
     t.expect(answer, error_code=code, assignment=b"", protocol_type=None, protocol_name=None)
 
 
@@ -50,7 +50,7 @@ def other_type(t: Trial) -> None:
 
 @case(
     "sync/protocol/3",
-    "A null protocol type or name is refused (23), whoever asks",
+    "A null protocol type or name is refused (23), for every member",
     source="KIP-559; semantics 1",
     api="SyncGroup",
     versions=(5, 5),
@@ -154,7 +154,7 @@ def generation_before_rebalance(t: Trial) -> None:
 
 @case(
     "sync/round/1",
-    "The leader is answered with its own part of what it sent",
+    "The leader gets its own part of the assignments it sent",
     source="semantics 7.1 SG6",
     api="SyncGroup",
 )
@@ -203,7 +203,7 @@ def nothing_given(t: Trial) -> None:
 
 @case(
     "sync/round/5",
-    "A leader that sends no assignments makes the group Stable, everybody with empty bytes",
+    "A leader that sends no assignments makes the group Stable, all members with empty bytes",
     source="semantics 7.2 GM6; survey rdkafka-mock 13",
     api="SyncGroup",
 )
@@ -217,7 +217,7 @@ def no_assignments(t: Trial) -> None:
 
 @case(
     "sync/round/6",
-    "What a follower sends as assignments is ignored",
+    "The assignments in a follower's SyncGroup are ignored",
     source="semantics 2.3; survey rdkafka-mock 13",
     api="SyncGroup",
 )
@@ -237,7 +237,7 @@ def assigns_to_nobody(t: Trial) -> None:
     t.equal([each.member_id for each in t.describe().members], [leader.id], "members described")
 
 
-@case("sync/stable/1", "In Stable anyone may ask for its part again", source="semantics 2.3", api="SyncGroup")
+@case("sync/stable/1", "In Stable any member may ask for its part again", source="semantics 2.3", api="SyncGroup")
 def again(t: Trial) -> None:
     for member in t.stable(2):
         t.expect(member.sync(), error_code=0, assignment=f"assignment of {member.name}".encode())
@@ -327,7 +327,7 @@ def leader_never_syncs(t: Trial) -> None:
 
 @case(
     "sync/timeout/3",
-    "When all have synced in time nobody is expelled",
+    "When all have synced in time no member is expelled",
     source="semantics 2.6, 7.2 GM5",
     api="SyncGroup",
     needs=("short-sessions",),
@@ -341,7 +341,7 @@ def all_synced(t: Trial) -> None:
 
 @case(
     "sync/timeout/4",
-    "When nobody syncs the group ends Empty",
+    "When no member syncs the group becomes Empty",
     source="semantics 2.6, 7.2 GM5",
     api="SyncGroup",
     needs=("short-sessions",),

@@ -1,4 +1,4 @@
-"""Transactions as administrators see them: DescribeTransactions, ListTransactions, DescribeProducers."""
+"""Cases about transactions for administrators: DescribeTransactions, ListTransactions, DescribeProducers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kafka_shim.apis.list_transactions import ListTransactionsRequest
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.logs import produce
-from kafka_shim.conformance.cases.transactions import Producer
-from kafka_shim.conformance.records import batch
+from kafka_shim.conformance.producer import Producer
+from kafka_shim.conformance.record_batch import record_batch
 from kafka_shim.conformance.routes import TRANSACTION
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level
@@ -27,9 +27,9 @@ producers_case = partial(case, api="DescribeProducers", source=SOURCE, level=Lev
 
 
 def state(t: Trial, transactional_id: str) -> Any:
-    """What DescribeTransactions answers for one id."""
-    (found,) = t.call(DescribeTransactionsRequest([transactional_id])).transaction_states
-    return found
+    """Return the state that DescribeTransactions answers for one id."""
+    (described,) = t.call(DescribeTransactionsRequest([transactional_id])).transaction_states
+    return described
 
 
 @describe_case("txn-describe/state/1", "From Empty to Ongoing to CompleteCommit, with the producer and the partitions")
@@ -47,10 +47,10 @@ def states(t: Trial) -> None:
         **fields,
     )
     producer.add(topic, 0, 2)
-    found = state(t, name)
-    t.expect(found, transaction_state="Ongoing", producer_epoch=producer.epoch, **fields)
-    t.equal([(each.topic, sorted(each.partitions)) for each in found.topics], [(topic, [0, 2])], "partitions")
-    began = found.transaction_start_time_ms
+    actual = state(t, name)
+    t.expect(actual, transaction_state="Ongoing", producer_epoch=producer.epoch, **fields)
+    t.equal([(each.topic, sorted(each.partitions)) for each in actual.topics], [(topic, [0, 2])], "partitions")
+    began = actual.transaction_start_time_ms
     t.check(abs(began - time.time() * 1000) < 600_000, f"it began at {began}")
     producer.add(topic, 1)
     t.expect(state(t, name), transaction_start_time_ms=began)
@@ -92,13 +92,13 @@ def unknown(t: Trial) -> None:
 def several(t: Trial) -> None:
     name = Producer(t).transactional_id
     answer = t.call(DescribeTransactionsRequest([name, name]))
-    found = [(each.transactional_id, each.error_code) for each in answer.transaction_states]
-    t.equal(found, [(name, 0), (name, 0)], "ids and errors")
+    actual = [(each.transactional_id, each.error_code) for each in answer.transaction_states]
+    t.equal(actual, [(name, 0), (name, 0)], "ids and errors")
     t.expect(t.call(DescribeTransactionsRequest([])), transaction_states=[])
 
 
 def listed(t: Trial, producer: Producer, *filters: Any) -> tuple[Any, dict[str, tuple[int, str]]]:
-    """What the coordinator of the producer lists of the cell's own ids: the answer, and producer id and state by id."""
+    """List the transactions of the cell; return the answer, and producer id and state by transactional id."""
     endpoint = t.peer.routes.coordinator(producer.transactional_id, TRANSACTION)
     request = ListTransactionsRequest(*(filters or ([], [])))
     wire = t.connect_to(endpoint, "transactions")
@@ -131,9 +131,9 @@ def filters(t: Trial) -> None:
 def unknown_states(t: Trial) -> None:
     producer = Producer(t)
     producer.add(t.topic(3), 0)
-    answer, found = listed(t, producer, ["ongoing", "No such state"], [])
+    answer, actual = listed(t, producer, ["ongoing", "No such state"], [])
     t.equal(sorted(answer.unknown_state_filters), ["No such state", "ongoing"], "unknown states")
-    t.equal(found, {}, "ids listed")
+    t.equal(actual, {}, "ids listed")
 
 
 @list_case(
@@ -165,9 +165,9 @@ def pattern(t: Trial) -> None:
 def producers(t: Trial, topic: str, index: int) -> Any:
     answer = t.call(DescribeProducersRequest([TopicRequest(topic, [index])]))
     t.equal([each.name for each in answer.topics], [topic], "topics answered")
-    (found,) = answer.topics[0].partitions
-    t.expect(found, partition_index=index)
-    return found
+    (partition,) = answer.topics[0].partitions
+    t.expect(partition, partition_index=index)
+    return partition
 
 
 @producers_case(
@@ -182,13 +182,13 @@ def open_transaction(t: Trial) -> None:
     producer = Producer(t)
     producer.add(topic, 0)
     stamp = int(time.time() * 1000)
-    data = batch([b"one", b"two"], stamp, (producer.id, producer.epoch, 0), transactional=True)
+    data = record_batch([b"one", b"two"], stamp, (producer.id, producer.epoch, 0), transactional=True)
     produce(t, topic, 0, data, producer.transactional_id)
-    found = producers(t, topic, 0)
-    t.expect(found, error_code=0)
-    t.equal(len(found.active_producers), 1, "number of producers")
+    actual = producers(t, topic, 0)
+    t.expect(actual, error_code=0)
+    t.equal(len(actual.active_producers), 1, "number of producers")
     t.expect(
-        found.active_producers[0],
+        actual.active_producers[0],
         producer_id=producer.id,
         producer_epoch=producer.epoch,
         last_sequence=1,

@@ -1,39 +1,24 @@
-"""Transactions as groups see them: offsets that count when a transaction is committed, and who may say so."""
+"""Cases about transactions in groups: offsets that count after a commit, and the producers that may commit them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from kafka_shim.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
-from kafka_shim.apis.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
-from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
-from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
-from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_shim.apis.init_producer_id import InitProducerIdRequest
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_shim.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from kafka_shim.apis.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.offsets import commit, fetch
 from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.plain import error_name
+from kafka_shim.conformance.producer import Producer
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level, Unadvertised
 
-COMING = {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}
-NOT_YET = COMING | {E.CONCURRENT_TRANSACTIONS}
 SOURCE = "observed on Kafka 4.2.2"
 
 commit_case = partial(
@@ -46,141 +31,22 @@ init_case = partial(
 add_case = partial(case, api="AddPartitionsToTxn", uses=("InitProducerId", "FindCoordinator"))
 
 
-class Producer:
-    """A transactional id of the cell's own, with the producer id and epoch it has now."""
-
-    def __init__(self, t: Trial, name: str = "txn", *, timeout: int = 60_000) -> None:
-        self.t = t
-        self.transactional_id = f"{t.group}-{name}"
-        self.id = self.epoch = -1
-        find(t, self.transactional_id, 1)
-        find(t, t.group, 0)
-        t.expect(self.init(timeout=timeout), error_code=0)
-
-    def init(self, *, sender: tuple[int, int] = (-1, -1), timeout: int = 60_000) -> InitProducerIdResponse:
-        """InitProducerId, again while the coordinator is not there or is ending a transaction."""
-        request = InitProducerIdRequest(self.transactional_id, timeout, *sender)
-        version = self.t.version_of(request) if sender == (-1, -1) else max(self.t.version_of(request), 3)
-        answer: InitProducerIdResponse = self.t.until(
-            lambda: self.t.call(request, version), lambda got: got.error_code not in NOT_YET, "the producer gets no id"
-        )
-        if answer.error_code == 0:
-            self.id, self.epoch = answer.producer_id, answer.producer_epoch
-        return answer
-
-    def add(self, topic: str, *partitions: int, **changes: Any) -> list[int]:
-        """AddPartitionsToTxn; the error of each partition, in order of topics and partitions."""
-        topics = [AddPartitionsToTxnTopic(topic, list(partitions)), *changes.pop("more", [])]
-        fields = {"id": self.transactional_id, "producer_id": self.id, "producer_epoch": self.epoch, **changes}
-        version = self.t.version_of("AddPartitionsToTxn")
-        if self.t.api != "AddPartitionsToTxn":
-            # From version 4 on it is what brokers ask each other.
-            version = min(version, 3)
-        if version < 4:
-            request = AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=fields["id"],
-                v3_and_below_producer_id=fields["producer_id"],
-                v3_and_below_producer_epoch=fields["producer_epoch"],
-                v3_and_below_topics=topics,
-            )
-        else:
-            one = AddPartitionsToTxnTransaction(
-                fields["id"], fields["producer_id"], fields["producer_epoch"], fields.get("verify_only", False), topics
-            )
-            request = AddPartitionsToTxnRequest(transactions=[one])
-
-        def ask() -> list[tuple[str, int, int]]:
-            answer = self.t.call(request, version)
-            found = answer.results_by_topic_v3_and_below
-            if version >= 4:
-                results = answer.results_by_transaction
-                self.t.equal([each.transactional_id for each in results], [fields["id"]], "transactional ids answered")
-                found = results[0].topic_results
-            return sorted(
-                (each.name, result.partition_index, result.partition_error_code)
-                for each in found
-                for result in each.results_by_partition
-            )
-
-        got = self.t.until(ask, lambda got: not {code for *_, code in got} & NOT_YET, "nothing can be added")
-        return [code for *_, code in got]
-
-    def add_offsets(self, group: str | None = None) -> int:
-        request = AddOffsetsToTxnRequest(
-            self.transactional_id, self.id, self.epoch, self.t.group if group is None else group
-        )
-        code: int = self.t.until(
-            lambda: self.t.call(request).error_code, lambda code: code not in NOT_YET, "nothing can be added"
-        )
-        return code
-
-    def commit(
-        self, topic: str, offsets: Mapping[int, int], *, announced: bool = True, metadata: str = "", **changes: Any
-    ) -> dict[int, int]:
-        """TxnOffsetCommit, after AddOffsetsToTxn where the version needs it; the error of each partition."""
-        version = self.t.version_of("TxnOffsetCommit")
-        if announced and version < 5:
-            self.t.equal(self.add_offsets(changes.get("group_id")), 0, "AddOffsetsToTxn's error")
-        request = TxnOffsetCommitRequest(
-            self.transactional_id,
-            self.t.group,
-            self.id,
-            self.epoch,
-            topics=[
-                TxnOffsetCommitRequestTopic(
-                    topic, [TxnOffsetCommitRequestPartition(p, offset, -1, metadata) for p, offset in offsets.items()]
-                )
-            ],
-        )
-        for name, value in changes.items():
-            setattr(request, name, value)
-
-        def ask() -> dict[int, int]:
-            answer = self.t.call(request)
-            return {each.partition_index: each.error_code for topic in answer.topics for each in topic.partitions}
-
-        return self.t.until(ask, lambda got: not set(got.values()) & NOT_YET, "no offset can be committed")
-
-    def end(self, *, committed: bool, sender: tuple[int, int] | None = None) -> EndTxnResponse:
-        """EndTxn; the producer goes on with the epoch of the answer."""
-        producer_id, epoch = sender or (self.id, self.epoch)
-        request = EndTxnRequest(self.transactional_id, producer_id, epoch, committed)
-        answer: EndTxnResponse = self.t.until(
-            lambda: self.t.call(request), lambda got: got.error_code not in NOT_YET, "the transaction cannot be ended"
-        )
-        if answer.error_code == 0 and answer.producer_id != -1:
-            self.id, self.epoch = answer.producer_id, answer.producer_epoch
-        return answer
-
-
-def find(t: Trial, key: str, kind: int) -> None:
-    """Wait until a group (0) or transactional id (1) has a coordinator."""
-    batched = t.peer.newest("FindCoordinator") >= 4
-    keys = {"coordinator_keys": [key]} if batched else {"key": key}
-
-    def ask() -> int:
-        answer = t.call(FindCoordinatorRequest(key_type=kind, **keys))
-        code: int = answer.coordinators[0].error_code if batched else answer.error_code
-        return code
-
-    t.until(ask, lambda code: code == 0, "there is no coordinator")
-
-
 def offsets(t: Trial, topic: str, *partitions: int, stable: bool = True) -> list[int]:
-    """Committed offsets of the cell's group; an error code, negative and less 100, where there is one."""
+    """Return committed offsets of the cell's group; for an error, -100 minus its code."""
     if stable and t.peer.newest("OffsetFetch") < 7:
         raise Unadvertised("the target's OffsetFetch has no require_stable")
-    found = fetch(t, {topic: list(partitions)}, stable=stable)
-    return [found[topic, p][0] if found[topic, p][3] == 0 else -100 - found[topic, p][3] for p in partitions]
+    answer = fetch(t, {topic: list(partitions)}, stable=stable)
+    return [answer[topic, p][0] if answer[topic, p][3] == 0 else -100 - answer[topic, p][3] for p in partitions]
 
 
 UNSTABLE = -100 - E.UNSTABLE_OFFSET_COMMIT
 
 
 def await_offsets(t: Trial, topic: str, partitions: list[int], expected: list[int]) -> None:
-    """A transaction's end reaches its groups a little after its answer: wait, then these must be the offsets.
+    """Wait until the end of a transaction reaches its group, then check the offsets.
 
-    Where nobody can insist on stable offsets there is no telling when that is: they must come to be these.
+    It comes a little after the answer to EndTxn. Without require_stable (OffsetFetch before v7) the end is not visible,
+    so the offsets must become the expected ones within 2 s.
     """
     if t.peer.newest("OffsetFetch") < 7:
         plain = partial(offsets, t, topic, *partitions, stable=False)
@@ -194,7 +60,7 @@ def await_offsets(t: Trial, topic: str, partitions: list[int], expected: list[in
 
 @commit_case(
     "txn-commit/pending/1",
-    "An offset of an open transaction is not shown, and unstable (88) to who insists on stable ones",
+    "An offset of an open transaction is not fetched, and unstable (88) with require_stable",
     source="KIP-447; semantics 3.3",
 )
 def pending(t: Trial) -> None:
@@ -244,7 +110,7 @@ def latest_write_wins(t: Trial) -> None:
 
 @commit_case(
     "txn-commit/order/2",
-    "Of two transactions the offset written last stays, whichever is committed last",
+    "Of two transactions the offset written last stays, in either order of commits",
     source="semantics 3.2",
     level=Level.SHOULD,
 )
@@ -277,7 +143,7 @@ def unknown_group(t: Trial) -> None:
 
 @commit_case(
     "txn-commit/member/1",
-    "A member's generation and id are checked (22, 25); who names neither is let in",
+    "A member's generation and id are checked (22, 25); a commit without both is accepted",
     source="KIP-447; semantics 3.2",
     versions=(3, 5),
     uses=("InitProducerId", "AddOffsetsToTxn", "EndTxn", "JoinGroup", "SyncGroup", "FindCoordinator"),
@@ -292,7 +158,7 @@ def members(t: Trial) -> None:
     t.equal(producer.commit(topic, {0: 1}, **wrong), {0: E.ILLEGAL_GENERATION}, "errors of another generation")
     wrong = {**sender, "member_id": "nobody"}
     t.equal(producer.commit(topic, {0: 1}, **wrong), {0: E.UNKNOWN_MEMBER_ID}, "errors of another member")
-    t.equal(producer.commit(topic, {0: 1}), {0: 0}, "errors of somebody unnamed")
+    t.equal(producer.commit(topic, {0: 1}), {0: 0}, "errors without member id and generation")
 
 
 @commit_case(
@@ -334,8 +200,8 @@ def unannounced(t: Trial) -> None:
     version = t.version_of("TxnOffsetCommit")
     expected = 0 if version >= 5 else E.TRANSACTION_ABORTABLE if version == 4 else E.INVALID_TXN_STATE
     topic, producer = t.topic(), Producer(t)
-    # Kafka asks the transaction coordinator about several requests at once, and answers them all in the words of the
-    # version that came first. Other cells ask too: alone with the coordinator is who asks often enough.
+    # Kafka asks the transaction coordinator about several requests at once, and answers all of them with the error of
+    # the first one's version. Other cells ask too: the case repeats its request until it was asked about alone.
     other = E.INVALID_TXN_STATE if version == 4 else E.TRANSACTION_ABORTABLE
     codes = t.until(
         lambda: producer.commit(topic, {0: 1}, announced=False),
@@ -445,6 +311,32 @@ def fencing(t: Trial) -> None:
     t.expect(producer.end(committed=True, sender=old), error_code=E.PRODUCER_FENCED)
 
 
+@init_case(
+    "txn-init/return/1",
+    "A producer whose transaction the coordinator aborted gets the next epoch by InitProducerId, before 4.0 an error",
+    source=f"KIP-890; {SOURCE} and 4.4.0",
+    level=Level.SHOULD,
+)
+def returning(t: Trial) -> None:
+    producer = aborted_producer(t)
+    old = (producer.id, producer.epoch)
+    answer = producer.init(sender=old)
+    # With transaction.version 2, which came with EndTxn 5.
+    if t.peer.newest("EndTxn") >= 5:
+        t.expect(answer, error_code=0, producer_id=old[0], producer_epoch=old[1] + 1)
+    else:
+        t.expect(answer, error_code=E.PRODUCER_FENCED if t.version >= 4 else E.INVALID_PRODUCER_EPOCH)
+
+
+def aborted_producer(t: Trial) -> Producer:
+    """Return a producer whose transaction another InitProducerId has aborted."""
+    producer = Producer(t)
+    t.equal(producer.add(t.topic(), 0), [0], "errors")
+    other = InitProducerIdRequest(producer.transactional_id, 60_000)
+    t.expect(t.call(other, t.version_of(other)), error_code=E.CONCURRENT_TRANSACTIONS)
+    return producer
+
+
 @add_case(
     "txn-add/refused/1", "An unknown transactional id is 49, another epoch 90 (47 before version 2)", source=SOURCE
 )
@@ -514,6 +406,21 @@ def bumped(t: Trial) -> None:
 
 
 @end_case(
+    "txn-end/aborted/1",
+    "An abort after the coordinator's own abort is answered with the epoch after it, a commit with 48",
+    source=f"KIP-890; {SOURCE} and 4.4.0",
+    versions=(5, 5),
+    level=Level.SHOULD,
+)
+def ended_by_coordinator(t: Trial) -> None:
+    producer = aborted_producer(t)
+    sender = (producer.id, producer.epoch)
+    t.expect(producer.end(committed=True, sender=sender), error_code=E.INVALID_TXN_STATE)
+    answer = producer.end(committed=False, sender=sender)
+    t.expect(answer, error_code=0, producer_id=sender[0], producer_epoch=sender[1] + 1)
+
+
+@end_case(
     "txn-end/refused/1", "An unknown transactional id is 49, another epoch 90 (47 before version 2)", source=SOURCE
 )
 def not_ended(t: Trial) -> None:
@@ -532,17 +439,17 @@ def not_ended(t: Trial) -> None:
 )
 def timed_out(t: Trial) -> None:
     topic = t.topic()
-    producer = Producer(t, timeout=500)
+    producer = Producer(t, timeout=2000)
     producer.commit(topic, {0: 10})
     t.equal(offsets(t, topic, 0), [UNSTABLE], "stable offset")
-    # Kafka looks for such transactions every ten seconds.
+    # Kafka looks for such transactions every 10 s.
     t.until(lambda: offsets(t, topic, 0), lambda got: got == [-1], "the transaction was never aborted", 15)
     t.equal(producer.commit(topic, {0: 11}, announced=False), {0: E.INVALID_PRODUCER_EPOCH}, "errors")
 
 
 @case(
     "txn-markers/offsets/1",
-    "A marker from outside ends what a producer has pending in one partition of the offsets topic",
+    "A marker from outside ends a producer's pending offsets in one partition of the offsets topic",
     source=f"KIP-98; {SOURCE}",
     api="WriteTxnMarkers",
     versions=(1, 2),
@@ -558,17 +465,17 @@ def markers(t: Trial) -> None:
         marker = WritableTxnMarker(producer.id, producer.epoch, True, topics, 0)
         answer = t.connect_to(endpoint, "markers").call(WriteTxnMarkersRequest([marker]), t.version)
         t.equal([each.producer_id for each in answer.markers], [producer.id], "producer ids")
-        found = {
+        results = {
             each.name: {one.partition_index: one.error_code for one in each.partitions}
             for each in answer.markers[0].topics
         }
-        t.equal(found[topic], {99: E.UNKNOWN_TOPIC_OR_PARTITION}, "errors of a partition that does not exist")
-        t.check(set(found["__consumer_offsets"].values()) <= {0, E.UNKNOWN_TOPIC_OR_PARTITION}, "a marker was refused")
+        t.equal(results[topic], {99: E.UNKNOWN_TOPIC_OR_PARTITION}, "errors of a partition that does not exist")
+        t.check(set(results["__consumer_offsets"].values()) <= {0, E.UNKNOWN_TOPIC_OR_PARTITION}, "a marker is refused")
     await_offsets(t, topic, [0], [10])
 
 
 def led_offsets(t: Trial) -> dict[Endpoint, list[int]]:
-    """The partitions of the offsets topic by the broker that leads them; where nobody shows it, all there may be."""
+    """Return the partitions of the offsets topic by leader; if the topic is not described, partitions 0 to 49."""
     entry = MetadataRequestTopic(name="__consumer_offsets")
     (described,) = t.call(MetadataRequest([entry], allow_auto_topic_creation=False)).topics
     if described.error_code:

@@ -1,4 +1,4 @@
-"""What a coordinator does with bytes no client should send, and in which order it answers those it should."""
+"""Cases about malformed frames, and about the order of answers to well-formed ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def text(value: str) -> bytes:
 
 
 def heartbeat(group: bytes, member: bytes = b"\x00\x01m") -> bytes:
-    """The body of a Heartbeat v0 from the bytes of its strings."""
+    """Return the body of a Heartbeat v0 from the bytes of its strings."""
     return group + struct.pack(">i", 1) + member
 
 
@@ -34,7 +34,7 @@ def request(
 
 
 def refuses(t: Trial, data: bytes, what: str, *, framed: bool = True) -> None:
-    """The target closes the connection without an answer, and goes on for others."""
+    """Check that the target closes the connection without an answer, and still serves others."""
     wire = t.connect("broken")
     if framed:
         wire.send_frame(data, what)
@@ -45,7 +45,7 @@ def refuses(t: Trial, data: bytes, what: str, *, framed: bool = True) -> None:
 
 
 def answers(t: Trial, data: bytes, what: str) -> bytes:
-    """The body of the answer to a frame."""
+    """Send a frame; return the body of the answer."""
     wire = t.connect("odd")
     wire.send_frame(data, what)
     answer = wire.receive_frame()
@@ -148,7 +148,7 @@ def long_bytes(t: Trial) -> None:
     refuses(t, request(11, 0, join_body(one + struct.pack(">i", -1))), "null metadata")
 
 
-@case("wire/tags/1", "Tagged fields nobody knows are ignored, in header and body", source="KIP-482; " + SOURCE)
+@case("wire/tags/1", "Unknown tagged fields are ignored, in header and body", source="KIP-482; " + SOURCE)
 def unknown_tags(t: Trial) -> None:
     body = b"\x02g" + struct.pack(">i", 1) + b"\x02m\x00"
     tag = b"\x01\x2a\x03abc"
@@ -176,7 +176,7 @@ def null_client(t: Trial) -> None:
     t.equal(len(answer), 2, "length of the answer")
 
 
-@case("wire/header/3", "The correlation id comes back whatever it is", source="semantics 1")
+@case("wire/header/3", "Every correlation id comes back unchanged", source="semantics 1")
 def correlation(t: Trial) -> None:
     wire = t.connect()
     for number in (0, -1, 2**31 - 1, -(2**31)):
@@ -240,7 +240,7 @@ def broken_off(t: Trial) -> None:
     t.expect(t.call(ApiVersionsRequest(), 0), error_code=0)
 
 
-@case("wire/order/1", "Answers come in the order of the requests, whatever each takes", source="semantics 8.2")
+@case("wire/order/1", "Answers come in the order of the requests, even if one takes longer", source="semantics 8.2")
 def in_order(t: Trial) -> None:
     wire = t.connect()
     for number in range(30):
@@ -252,7 +252,7 @@ def in_order(t: Trial) -> None:
         wire.receive()
 
 
-@case("wire/order/2", "What follows a JoinGroup that waits is answered after it", source="semantics 8.2")
+@case("wire/order/2", "Requests after a parked JoinGroup are answered after it", source="semantics 8.2")
 def behind_a_parked_join(t: Trial) -> None:
     (leader,) = t.stable(1)
     second = t.member()
@@ -319,15 +319,19 @@ def many_connections(t: Trial, count: int) -> list[Connection]:
     return [t.connect(f"idle{n}") for n in range(count)]
 
 
-@case(
-    "wire/idle/1", "A hundred connections that say nothing disturb nobody", source="semantics 8.2", level=Level.SHOULD
-)
+@case("wire/idle/1", "A hundred silent connections disturb no other client", source="semantics 8.2", level=Level.SHOULD)
 def idle(t: Trial) -> None:
     many_connections(t, 100)
     (member,) = t.stable(1)
     t.equal(member.heartbeat(), 0, "a heartbeat")
 
 
-@case("wire/throttle/1", "Nobody is throttled who has no quota", source="semantics 1", api="Heartbeat", versions=(1, 4))
+@case(
+    "wire/throttle/1",
+    "A client without a quota is not throttled",
+    source="semantics 1",
+    api="Heartbeat",
+    versions=(1, 4),
+)
 def no_throttle(t: Trial) -> None:
     t.expect(t.call(HeartbeatRequest(t.group, 1, "nobody")), throttle_time_ms=0)

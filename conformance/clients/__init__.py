@@ -1,1 +1,1 @@
-"""Client cases: one unmodified client at a time against a coordinator that goes wrong by plan."""
+"""Client cases: one unmodified client at a time against a coordinator whose answers go wrong by plan."""

@@ -1,7 +1,6 @@
-"""A client of somebody's own: a command that speaks the line protocol of docs/clients.md, and its description of
-itself.
+"""A user's own client: a command that speaks the line protocol of docs/clients.md and describes itself.
 
-Decides what an answer to `COMMAND describe` must hold. It runs no case.
+Validates the answer to `COMMAND describe`.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from typing import Any, Final
 
 from kafka_shim.conformance import processes
 from kafka_shim.conformance.clients.case import ABILITIES
-from kafka_shim.conformance.clients.crew import Client
+from kafka_shim.conformance.clients.client_processes import Client
 
 _PATIENCE: Final = 60.0
 _PROTOCOLS: Final = ("classic", "consumer")
 
 
 class AdapterError(Exception):
-    """The command is no adapter; the text says why, in a sentence."""
+    """The command is not an adapter; the text says why, in a sentence."""
 
 
 def describe(command: str) -> dict[str, Any]:
-    """What an adapter says of itself. Raises AdapterError where that is nothing it can say."""
+    """Return the description that an adapter prints. Raises AdapterError if it prints none."""
     try:
         words = shlex.split(command)
         process = processes.start([*words, "describe"], stderr=subprocess.PIPE)
@@ -39,10 +38,10 @@ def describe(command: str) -> dict[str, Any]:
         description = json.loads(stdout.strip().rpartition("\n")[2])
         check(description)
     except (ValueError, TypeError) as error:
-        shown = (stderr or stdout).strip()[-300:]
-        raise AdapterError(f"{command} describe printed no description ({error}): {shown}") from error
-    found: dict[str, Any] = description
-    return found
+        output = (stderr or stdout).strip()[-300:]
+        raise AdapterError(f"{command} describe printed no description ({error}): {output}") from error
+    checked: dict[str, Any] = description
+    return checked
 
 
 def check(description: Any) -> None:
@@ -52,11 +51,11 @@ def check(description: Any) -> None:
     for field, choices in (("protocols", _PROTOCOLS), ("abilities", ABILITIES), ("assignors", None)):
         for each in description.get(field, []):
             if choices is not None and each not in choices:
-                raise ValueError(f"{each} is none of its {field}: {', '.join(sorted(choices))}")
+                raise ValueError(f"{each} is not one of the {field}: {', '.join(sorted(choices))}")
 
 
 def clients_of(command: str) -> list[Client]:
-    """The clients that an adapter is: one for each group protocol it has."""
+    """Return the clients of an adapter: one for each of its group protocols."""
     description = describe(command)
     words = shlex.split(command)
     return [

@@ -1,6 +1,6 @@
-"""How an adapter becomes a command: from its source, and a client from its language's registry.
+"""Builds adapters: returns the command for each client, from its source and its language's package registry.
 
-What is built stays in the cache folder until the adapter's source changes. It does not know what adapters do.
+A build stays in the cache folder until the source of the adapter changes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kafka_shim.conformance.targets.kafka import NEWEST, SLF4J, cache_folder, cl
 
 ADAPTERS: Final = Path(__file__).resolve().parent / "adapters"
 ROOT: Final = Path(__file__).resolve().parents[2]
-KAFKA: Final = NEWEST["4.2"]
-OLDER_KAFKAS: Final = ("2.8.2", NEWEST["3.9"], NEWEST["4.0"], NEWEST["4.1"])
+KAFKA: Final = NEWEST["4.4"]
+OLDER_KAFKAS: Final = ("2.8.2", NEWEST["3.9"], NEWEST["4.0"], NEWEST["4.1"], NEWEST["4.2"])
 KAFKAJS: Final = "2.2.4"
 FRANZ_GO: Final = "v1.22.2"
 SARAMA: Final = "v1.61.1"
@@ -55,11 +55,11 @@ _LOCK: Final = threading.Lock()
 
 
 class ClientMissing(Exception):
-    """The client cannot be had on this machine; the text says why."""
+    """The client is not available on this machine; the text says why."""
 
 
 def python(adapter: str, lock: str | None) -> list[str]:
-    """A Python that has the client, made if need be: ours, or that of an environment of its own."""
+    """Return the command under a Python with this client: ours, or a virtual environment made for it."""
     if lock is None:
         module, distribution = _PYTHON_CLIENTS[adapter]
         if importlib.util.find_spec(module) is None:
@@ -69,7 +69,7 @@ def python(adapter: str, lock: str | None) -> list[str]:
     install = ROOT / "requirements" / "install.py"
     if not install.exists():
         raise ClientMissing(f"{lock} is installed by a script that only a checkout of the repository has")
-    # The base interpreter: an environment made from inside another would be taken for a different one by `make`.
+    # The base interpreter: `make` would not recognise an environment made from inside another.
     base = getattr(sys, "_base_executable", sys.executable)
     installed = processes.run([base, install, venv, ROOT / "requirements" / "old" / f"{lock}.txt"])
     if installed.returncode and not shutil.which("cc"):
@@ -80,7 +80,7 @@ def python(adapter: str, lock: str | None) -> list[str]:
 
 
 def java(adapter: str, lock: str | None) -> list[str]:
-    """The Java consumer of a Kafka release, of that which is our target too if none is named."""
+    """Return the command for the Java consumer of a Kafka release; the newest of our target without `lock`."""
     if lock is None:
         return _java(adapter, f"client-java-{KAFKA}", lambda: class_path(KAFKA))
     name = f"client-java-{lock}"
@@ -88,7 +88,7 @@ def java(adapter: str, lock: str | None) -> list[str]:
 
 
 def spring(adapter: str, lock: str | None) -> list[str]:
-    """Spring Kafka's listener container, with the Java consumer that it brings."""
+    """Return the command for Spring Kafka's listener container, with its Java consumer."""
     name = f"client-spring-{SPRING}"
     return _java(
         adapter, name, lambda: jars_of(name, f"org.springframework.kafka:spring-kafka:{SPRING}", JACKSON, SLF4J)
@@ -98,11 +98,11 @@ def spring(adapter: str, lock: str | None) -> list[str]:
 def _java(adapter: str, name: str, fetch: Callable[[], str]) -> list[str]:
     java, javac = shutil.which("java"), shutil.which("javac")
     if java is None or javac is None:
-        raise ClientMissing(f"{name.removeprefix('client-')} needs a JDK, and there is no java and javac here")
+        raise ClientMissing(f"{name.removeprefix('client-')} needs a JDK; java or javac is not installed")
     try:
         jars = fetch()
     except TargetError as error:
-        raise ClientMissing(f"{name.removeprefix('client-')} cannot be had: {error}") from error
+        raise ClientMissing(f"{name.removeprefix('client-')} is not available: {error}") from error
     folder = cache_folder() / name
     _built(folder, adapter, lambda source: [[javac, "-d", str(folder), "-cp", jars, str(source)]])
     options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
@@ -111,25 +111,25 @@ def _java(adapter: str, name: str, fetch: Callable[[], str]) -> list[str]:
 
 
 def node(adapter: str, lock: str | None) -> list[str]:
-    """KafkaJS."""
+    """Return the command for KafkaJS."""
     return _node(adapter, f"kafkajs@{KAFKAJS}")
 
 
 def platformatic(adapter: str, lock: str | None) -> list[str]:
-    """Platformatic's client, which is all JavaScript."""
+    """Return the command for Platformatic's client, written in JavaScript alone."""
     return _node(adapter, f"@platformatic/kafka@{PLATFORMATIC}")
 
 
 def node_rdkafka(adapter: str, lock: str | None) -> list[str]:
-    """node-rdkafka, built with the librdkafka that it brings: one and a half minutes of a core."""
+    """Return the command for node-rdkafka, built with its own librdkafka: 90 s of one core."""
     return _node(adapter, f"node-rdkafka@{NODE_RDKAFKA}")
 
 
 def confluent_javascript(adapter: str, lock: str | None) -> list[str]:
-    """Confluent's client for JavaScript.
+    """Return the command for Confluent's client for JavaScript.
 
-    Where its release with a built librdkafka cannot be fetched, it is built with the librdkafka that it brings and the
-    libraries of the system, which is what `dynamic` means there.
+    If its release with a compiled librdkafka cannot be fetched, npm compiles its librdkafka against the libraries of
+    the system; that is the meaning of `dynamic`.
     """
     return _node(adapter, f"@confluentinc/kafka-javascript@{CONFLUENT_JAVASCRIPT}", CKJS_LINKING="dynamic")
 
@@ -137,7 +137,7 @@ def confluent_javascript(adapter: str, lock: str | None) -> list[str]:
 def _node(adapter: str, package: str, **environment: str) -> list[str]:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        raise ClientMissing(f"{package} needs Node.js, and there is no node and npm here")
+        raise ClientMissing(f"{package} needs Node.js; node or npm is not installed")
     folder = cache_folder() / f"client-{package.strip('@').replace('/', '-').replace('@', '-')}"
     install = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), package]
     source = _built(folder, adapter, lambda source: [install], environment)
@@ -145,10 +145,10 @@ def _node(adapter: str, package: str, **environment: str) -> list[str]:
 
 
 def rust(adapter: str, lock: str | None) -> list[str]:
-    """The rdkafka crate, built with the librdkafka that it brings."""
+    """Return the command for the rdkafka crate, built with its own librdkafka."""
     cargo = shutil.which("cargo")
     if cargo is None or shutil.which("cc") is None:
-        raise ClientMissing("rdkafka is built with Cargo and a C compiler, and one of them is not here")
+        raise ClientMissing("rdkafka is built with Cargo and a C compiler; one of them is not installed")
     folder = cache_folder() / f"client-rdkafka-{RDKAFKA_CRATE}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "Cargo.toml").write_text(_CARGO)
@@ -157,28 +157,28 @@ def rust(adapter: str, lock: str | None) -> list[str]:
 
 
 def go(adapter: str, lock: str | None) -> list[str]:
-    """franz-go."""
+    """Return the command for franz-go."""
     return _go(adapter, f"github.com/twmb/franz-go/pkg/kgo@{FRANZ_GO}")
 
 
 def sarama(adapter: str, lock: str | None) -> list[str]:
-    """Sarama."""
+    """Return the command for Sarama."""
     return _go(adapter, f"github.com/IBM/sarama@{SARAMA}")
 
 
 def segmentio(adapter: str, lock: str | None) -> list[str]:
-    """segmentio's kafka-go."""
+    """Return the command for segmentio's kafka-go."""
     return _go(adapter, f"github.com/segmentio/kafka-go@{KAFKA_GO}")
 
 
 def _go(adapter: str, module: str) -> list[str]:
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:
-        raise ClientMissing(f"{adapter.removesuffix('.go')} is built with Go, and there is no go here")
+        raise ClientMissing(f"{adapter.removesuffix('.go')} is built with Go, which is not installed")
     folder = cache_folder() / f"client-{adapter.removesuffix('.go')}-{module.rpartition('@')[2]}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "go.mod").write_text("module conformance/client\n\ngo 1.24\n")
-    # Tidied for whichever messages that release was made with.
+    # `go mod tidy` finds the message package of that release.
     steps = [[go, "get", module], [go, "mod", "tidy"], [go, "build", "-o", "adapter", adapter]]
     _built(folder, adapter, lambda source: steps)
     return [str(folder / "adapter")]
@@ -187,7 +187,7 @@ def _go(adapter: str, module: str) -> list[str]:
 def _built(
     folder: Path, adapter: str, steps: Callable[[Path], list[list[str]]], environment: Mapping[str, str] | None = None
 ) -> Path:
-    """Build the adapter in the folder unless it is built already; its source there."""
+    """Build the adapter in the folder unless it is built already; return the path of its source there."""
     source, built = folder / adapter, folder / "built"
     text = (ADAPTERS / adapter).read_text()
     with _LOCK:

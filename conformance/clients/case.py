@@ -1,4 +1,4 @@
-"""What a client case is, and their register."""
+"""The declaration of a client case, and the register of all client cases."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Body = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class ClientCase:
-    """One requirement of a client of one group protocol, `classic` or `consumer` (KIP-848).
+    """One requirement of clients of one group protocol, `classic` or `consumer` (KIP-848).
 
-    A scenario that both protocols know has one id and a case for each. `needs` names what the client must be able to
-    do. `level` MUST: members or their partitions are lost without it, or the group comes to no rest; SHOULD: it costs
-    time or load; MAY: what the reference client does.
+    A scenario of both protocols has one id and a case for each. `needs` lists the abilities that the client must have.
+    `level` MUST: without it members or their partitions are lost, or the group never settles; SHOULD: without it time
+    or load is lost; MAY: the reference client does it.
     """
 
     id: str
@@ -34,7 +34,7 @@ ABILITIES: Final = frozenset(
     {"revoke-pause", "max-poll", "mixed-assignors", "regex", "classic-too", "subscribe", "unsubscribe"}
     | {"pause", "seek", "revoke-commit", "assign-seek", "assign-unsubscribe"}
 )
-"""What some clients can do and cases may need, beside `cooperative` and `static`; docs/clients.md says what each is."""
+"""Optional abilities of clients beside `cooperative` and `static`; docs/clients.md explains each."""
 
 CLIENT_CASES: Final[dict[tuple[str, str], ClientCase]] = {}
 
@@ -48,11 +48,11 @@ def client_case(
     protocol: str = "classic",
     needs: tuple[str, ...] = (),
 ) -> Callable[[Body], Body]:
-    """Register a client case. `needs`: `cooperative`, `static`, and of `ABILITIES`."""
+    """Register a client case. `needs`: `cooperative`, `static`, and names of `ABILITIES`."""
 
     def register(body: Body) -> Body:
         if (id, protocol) in CLIENT_CASES:
-            raise ValueError(f"two cases of the {protocol} protocol are called {id}")
+            raise ValueError(f"two cases of the {protocol} protocol have the id {id}")
         CLIENT_CASES[id, protocol] = ClientCase(id, title, source, level, protocol, frozenset(needs), body)
         return body
 

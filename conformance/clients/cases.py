@@ -1,7 +1,7 @@
-"""The client cases: rebalance bugs that clients have had, each as what a coordinator does and what must then hold.
+"""The client cases of the classic protocol: past rebalance bugs of clients, each as a fault and a requirement.
 
-Frames are not prescribed one by one: clients differ in what they send and when they try again. The checks
-are about the group as a whole, ids and generations, and what a client must not do.
+They do not prescribe single frames: clients differ in their requests and retries. They check the group as a whole, ids
+and generations, and forbidden actions.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ COOPERATIVE: Final = ("cooperative-sticky",)
 )
 def commit_refused_in_join(s: Scenario) -> None:
     (first,) = s.stable()
-    held = s.relay.plan("JoinGroup", "hold", when=lambda each: each.client_id == first.name)
+    hold = s.relay.plan("JoinGroup", "hold", when=lambda each: each.client_id == first.name)
     s.relay.plan("OffsetCommit", "error", ErrorCode.UNKNOWN_MEMBER_ID, when=lambda each: each.client_id == first.name)
     start = now()
     second = s.start()
-    s.frames(lambda: held.fired, "the first member joins again")
+    s.frames(lambda: hold.fired, "the first member joins again")
     first.ask("commit_async", offsets=[[s.topic, 0, 1]])
     s.frames(lambda: s.relay.seen("JoinGroup", second.name), "the second member joins")
-    s.relay.release(held)
+    s.relay.release(hold)
     s.share([first, second])
     s.check(s.rounds(start) <= 4, f"it took {s.rounds(start)} rounds")
 
@@ -48,13 +48,13 @@ def commit_refused_in_join(s: Scenario) -> None:
     source="KAFKA-8104",
 )
 def heartbeat_refused_in_sync(s: Scenario) -> None:
-    held = s.relay.plan("SyncGroup", "hold")
+    hold = s.relay.plan("SyncGroup", "hold")
     refused = s.relay.plan("Heartbeat", "error", ErrorCode.ILLEGAL_GENERATION)
     member = s.start()
-    s.frames(lambda: held.fired, "the member syncs")
+    s.frames(lambda: hold.fired, "the member syncs")
     # Clients whose heartbeats wait behind the parked SyncGroup send the first one when it is answered.
     s.relay.wait(lambda: refused.fired, 3 * HEARTBEAT_MS / 1000)
-    s.relay.release(held)
+    s.relay.release(hold)
     s.share([member])
     s.frames(lambda: refused.fired, "a heartbeat is sent")
     s.answered("Heartbeat", member, now())
@@ -98,22 +98,22 @@ def rebalance_keeps_id(s: Scenario) -> None:
 
 @client_case(
     "R05",
-    "A cooperative member that misses a generation does not claim what others own by then",
+    "A cooperative member that misses a generation does not claim partitions that others own by then",
     source="KAFKA-13419, KAFKA-13891, KAFKA-14639",
     needs=("cooperative",),
 )
 def missed_generation(s: Scenario) -> None:
     first, second = s.stable(2, assignors=COOPERATIVE)
-    held = s.relay.plan("SyncGroup", "hold", when=lambda each: each.client_id == first.name)
+    hold = s.relay.plan("SyncGroup", "hold", when=lambda each: each.client_id == first.name)
     third = s.start(assignors=COOPERATIVE)
-    s.frames(lambda: held.fired, "the first member syncs")
-    s.relay.release(held, ErrorCode.REBALANCE_IN_PROGRESS)
+    s.frames(lambda: hold.fired, "the first member syncs")
+    s.relay.release(hold, ErrorCode.REBALANCE_IN_PROGRESS)
     s.share([first, second, third])
 
 
 @client_case(
     "R06",
-    "A member that loses its id while it joins tells its listener before it is assigned anew",
+    "A member that loses its id while it joins tells its listener before the next assignment",
     source="KAFKA-12983",
 )
 def id_lost_in_join(s: Scenario) -> None:
@@ -123,7 +123,7 @@ def id_lost_in_join(s: Scenario) -> None:
     s.relay.plan("Heartbeat", "error", ErrorCode.REBALANCE_IN_PROGRESS)
     s.frames(lambda: refused.fired, "the member joins again")
     s.until(
-        lambda: [each for each in member.events[events_before:] if each["event"] == "assigned"], "it is assigned anew"
+        lambda: [each for each in member.events[events_before:] if each["event"] == "assigned"], "it is assigned again"
     )
     s.share([member])
     kinds = [each["event"] for each in member.events[events_before:]]
@@ -140,12 +140,12 @@ def coordinator_moves(s: Scenario) -> None:
     # Some clients wait for seconds before they try again.
     first, second = s.stable(2, session_ms=2 * SESSION_MS)
     before = {s.member_id(first)}
-    moved = s.relay.plan(
+    refusal = s.relay.plan(
         "JoinGroup", "error", ErrorCode.NOT_COORDINATOR, when=lambda each: each.client_id == first.name
     )
     s.relay.plan("Heartbeat", "error", ErrorCode.REBALANCE_IN_PROGRESS, when=lambda each: each.client_id == first.name)
     start = now()
-    s.frames(lambda: moved.fired, "the member joins again")
+    s.frames(lambda: refusal.fired, "the member joins again")
     s.relay.move_coordinator()
     joined = s.answered("JoinGroup", first, start)
     s.check(joined.request.member_id in before, f"it joined as {joined.request.member_id!r}, it was {before}")
@@ -171,7 +171,7 @@ def slow_leader(s: Scenario) -> None:
 
 @client_case(
     "R09",
-    "A revocation that takes longer than a session, and shorter than the rebalance timeout, expels nobody",
+    "A revocation that takes longer than a session, and shorter than the rebalance timeout, expels no member",
     source="sarama#2110, librdkafka#598",
     needs=("revoke-pause",),
 )
@@ -209,12 +209,12 @@ def busy_member(s: Scenario) -> None:
 )
 def commit_across_generations(s: Scenario) -> None:
     (first,) = s.stable()
-    held = s.relay.plan("OffsetCommit", "hold", when=lambda each: each.client_id == first.name)
+    hold = s.relay.plan("OffsetCommit", "hold", when=lambda each: each.client_id == first.name)
     first.ask("commit_async", offsets=[[s.topic, 0, 0]])
-    s.frames(lambda: held.fired, "the commit is sent")
+    s.frames(lambda: hold.fired, "the commit is sent")
     second = s.start()
     s.frames(lambda: s.relay.seen("JoinGroup", second.name), "the second member joins")
-    s.relay.release(held, ErrorCode.ILLEGAL_GENERATION)
+    s.relay.release(hold, ErrorCode.ILLEGAL_GENERATION)
     s.share([first, second])
     s.produce()
     s.until(lambda: len(first.records(s.topic)) + len(second.records(s.topic)) >= 40, "all records are consumed")
@@ -228,13 +228,13 @@ def commit_across_generations(s: Scenario) -> None:
 )
 def commit_in_cooperative_rebalance(s: Scenario) -> None:
     (first,) = s.stable(assignors=COOPERATIVE)
-    held = s.relay.plan("JoinGroup", "hold", when=lambda each: each.client_id == first.name)
+    hold = s.relay.plan("JoinGroup", "hold", when=lambda each: each.client_id == first.name)
     refused = s.relay.plan("OffsetCommit", "error", ErrorCode.ILLEGAL_GENERATION, times=1)
     second = s.start(assignors=COOPERATIVE)
-    s.frames(lambda: held.fired, "the first member joins again")
+    s.frames(lambda: hold.fired, "the first member joins again")
     first.ask("commit_async", offsets=[[s.topic, 0, 0]])
     s.relay.wait(lambda: refused.fired, 1.0)
-    s.relay.release(held)
+    s.relay.release(hold)
     s.share([first, second])
 
 
@@ -261,7 +261,7 @@ def poll_too_late(s: Scenario) -> None:
 
 @client_case(
     "R14",
-    "A leader with the cooperative-sticky assignor assigns every partition once, soon, whoever joins and leaves",
+    "A leader with the cooperative-sticky assignor assigns every partition once, soon, as members join and leave",
     source="librdkafka#4783, #4800",
     needs=("cooperative",),
 )
@@ -311,11 +311,11 @@ def closed_in_sync(s: Scenario) -> None:
     s.frames(lambda: second_held.fired, "the second member syncs")
     closing = now()
     second.ask("close")
-    gone = s.relay.wait(lambda: s.relay.seen("LeaveGroup", second.name, closing), 2.0)
+    departures = s.relay.wait(lambda: s.relay.seen("LeaveGroup", second.name, closing), 2.0)
     s.relay.release(second_held)
     s.share([first])
-    left = gone or s.relay.seen("LeaveGroup", second.name, closing)
-    s.check(bool(left) or now() - closing < PATIENCE, "it neither left nor closed its connection")
+    departures = departures or s.relay.seen("LeaveGroup", second.name, closing)
+    s.check(bool(departures) or now() - closing < PATIENCE, "it neither left nor closed its connection")
 
 
 @client_case(
@@ -332,14 +332,14 @@ def closed_with_nothing_assigned(s: Scenario) -> None:
     def gives_up(join: Exchange) -> bool:
         return join.client_id == first.name and bool(s.relay.seen("SyncGroup", first.name, start))
 
-    # The rebalance in which the newcomer would be assigned what the first gives up does not begin yet.
+    # The rebalance that would give the newcomer the first member's partitions does not begin yet.
     withheld = s.relay.plan("JoinGroup", "withhold", when=gives_up)
     second = s.start(assignors=COOPERATIVE, session_ms=30_000)
     s.answered("SyncGroup", second, start)
-    s.frames(lambda: withheld.fired, "the first joins again without what it gives up")
-    # A close that comes before its listener has returned is another matter: Confluent's client for JavaScript forgets
-    # to leave then, and does not afterwards. Only its application's speed decides which it is.
-    s.until(lambda: second.named("assigned") or second.named("owns"), "the second hears that it has nothing")
+    s.frames(lambda: withheld.fired, "the first joins again without the partitions it gives up")
+    # A close before the listener has returned is not tested here: Confluent's client for JavaScript then forgets
+    # to leave, depending on the speed of its application.
+    s.until(lambda: second.events_of("assigned") or second.events_of("owns"), "the second gets its empty assignment")
     second.ask("close")
     s.frames(lambda: s.relay.seen("LeaveGroup", second.name, start), "LeaveGroup is sent", CLOSING)
     s.relay.release(withheld)
@@ -401,6 +401,6 @@ def heartbeat_errors(s: Scenario) -> None:
         refusals.append(s.answered("Heartbeat", member, start, code).at)
         s.answered("Heartbeat", member, s.answered("JoinGroup", member, refusals[-1]).at)
     s.share([member])
-    # One that still looks around when it has just begun is not meant.
+    # A search right after its start does not count.
     searches = s.relay.seen("FindCoordinator", member.name, refusals[0])
     s.check(not searches, "it looked for another coordinator")

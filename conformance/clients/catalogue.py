@@ -1,4 +1,4 @@
-"""Every client case and which of them, and of the clients, were selected."""
+"""The list of all client cases, and the selection of cases and clients."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from kafka_shim.conformance.clients.case import CLIENT_CASES, ClientCase
-from kafka_shim.conformance.clients.crew import Client
+from kafka_shim.conformance.clients.client_processes import Client
 from kafka_shim.conformance.verdict import Level
 
 _MODULES: Final = ("cases", "position_cases", "consumer_cases", "heartbeat_cases")
 
 
 def all_client_cases() -> list[ClientCase]:
-    """Every client case, by id, and for one id the classic protocol first."""
+    """Return every client case, by id; the classic protocol comes first for one id."""
     for name in _MODULES:
         importlib.import_module(f"kafka_shim.conformance.clients.{name}")
     return sorted(CLIENT_CASES.values(), key=lambda each: (each.id, each.protocol))
 
 
 def select_client_cases(patterns: tuple[str, ...], level: str) -> list[ClientCase]:
-    """The cases any of `patterns` matches (all without a pattern), down to `level` (`must`, `should`, `all`)."""
+    """Return the cases that match any of `patterns` (all without one), down to `level` (`must`, `should`, `all`)."""
     levels = {"must": {Level.MUST}, "should": {Level.MUST, Level.SHOULD}}.get(level, set(Level))
     return [
         each
@@ -31,7 +31,7 @@ def select_client_cases(patterns: tuple[str, ...], level: str) -> list[ClientCas
 
 
 def select_clients(clients: dict[str, Client], spec: str) -> list[Client]:
-    """The clients of `all`, a name, the beginning of several names, a glob, or several of these between commas."""
+    """Return the clients of `spec`: `all`, a name, a prefix, a glob, or several of these between commas."""
     patterns = ["*"] if spec == "all" else spec.split(",")
 
     def chosen(name: str, pattern: str) -> bool:

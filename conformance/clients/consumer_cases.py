@@ -1,7 +1,7 @@
-"""The scenarios of `cases.py` for the consumer protocol (KIP-848), those that make sense where the coordinator assigns.
+"""Scenarios of clients in the consumer protocol (KIP-848): those of `cases.py` that fit server-side assignors.
 
-The numbers are the same: each is what that bug of a classic client becomes here. R08 and R14 are about a leader that
-assigns, which does not exist here. As there, the checks are about the group, ids, epochs and ownership.
+A case has the number of its classic counterpart and tests the same bug under this protocol. R08 and R14 need a leader
+that assigns, so they have no counterpart here. The checks are about the group, ids, epochs and ownership.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.clients.case import consumer_case
+from kafka_shim.conformance.clients.client_processes import Member
 from kafka_shim.conformance.clients.consumer_scenario import (
     HEARTBEAT,
     INTERVAL_MS,
@@ -22,7 +23,6 @@ from kafka_shim.conformance.clients.consumer_scenario import (
     assignment_in,
     count,
 )
-from kafka_shim.conformance.clients.crew import Member
 from kafka_shim.conformance.clients.scenario import PATIENCE, now
 from kafka_shim.conformance.verdict import Level
 
@@ -30,12 +30,12 @@ TIGHT_SESSION_MS: Final = 2_000
 
 
 def assigned_since(member: Member, number: int) -> bool:
-    """Whether it reports an assignment, from its event number `number` on."""
+    """Return True if the member reports an assignment, from its event number `number` on."""
     return "assigned" in rebalance_events(member, number)
 
 
 def rebalance_events(member: Member, number: int) -> list[str]:
-    """The kinds of the rebalance events it reports, from its event number `number` on."""
+    """Return the kinds of the member's rebalance events, from its event number `number` on."""
     return [each["event"] for each in member.events[number:] if each["event"] in ("assigned", "revoked", "lost")]
 
 
@@ -46,16 +46,16 @@ def rebalance_events(member: Member, number: int) -> list[str]:
 )
 def commit_refused_in_heartbeat(s: ConsumerScenario) -> None:
     (first,) = s.stable()
-    held = s.plan_beat(first, "hold")
-    s.frames(lambda: held.fired, "the first member heartbeats")
+    hold = s.plan_heartbeat(first, "hold")
+    s.frames(lambda: hold.fired, "the first member heartbeats")
     s.relay.plan("OffsetCommit", "error", ErrorCode.STALE_MEMBER_EPOCH, when=lambda each: each.client_id == first.name)
     start = now()
     second = s.start()
     first.ask("commit_async", offsets=[[s.topic, 0, 1]])
-    s.beat(second, lambda each: each.error == 0, "joins")
-    s.relay.release(held)
+    s.await_heartbeat(second, lambda each: each.error == 0, "joins")
+    s.relay.release(hold)
     s.share([first, second])
-    s.check(not [each for each in s.beats(first, start) if each.request.member_epoch == 0], "it joined anew")
+    s.check(not [each for each in s.heartbeats(first, start) if each.request.member_epoch == 0], "it joined again")
 
 
 @consumer_case(
@@ -71,7 +71,7 @@ def heartbeat_refused_before_acknowledgement(s: ConsumerScenario) -> None:
     s.frames(lambda: refused.fired, "the member acknowledges its assignment")
     s.rejoined(member, refused.fired[0].at)
     s.share([member])
-    s.well(member, now())
+    s.await_steady(member, now())
 
 
 @consumer_case(
@@ -81,10 +81,10 @@ def heartbeat_refused_before_acknowledgement(s: ConsumerScenario) -> None:
 )
 def heartbeat_lost(s: ConsumerScenario) -> None:
     (member,) = s.stable()
-    swallowed = s.plan_beat(member, "swallow")
+    swallowed = s.plan_heartbeat(member, "swallow")
     s.frames(lambda: swallowed.fired, "a heartbeat is sent")
     s.relay.drop_connections(member.name)
-    s.well(member, now())
+    s.await_steady(member, now())
     s.share([member])
     s.produce()
     s.until(lambda: len(member.records(s.topic)) == 40, "all records are consumed")
@@ -92,7 +92,7 @@ def heartbeat_lost(s: ConsumerScenario) -> None:
 
 @consumer_case(
     "R04",
-    "Members that come and go do not make one that stays give up its id or join anew",
+    "Members that come and go do not make one that stays give up its id or join again",
     source="kafka-python#2610, #2614; KIP-1082",
 )
 def others_come_and_go(s: ConsumerScenario) -> None:
@@ -103,45 +103,47 @@ def others_come_and_go(s: ConsumerScenario) -> None:
     second.close()
     s.share([first])
     s.share([first, s.start()])
-    s.check(not [each for each in s.beats(first, start) if each.request.member_epoch <= 0], "it left or joined anew")
+    s.check(
+        not [each for each in s.heartbeats(first, start) if each.request.member_epoch <= 0], "it left or joined again"
+    )
     s.check(len(s.ids(first)) == 1, f"it changed its id: {sorted(s.ids(first))}")
 
 
 @consumer_case(
     "R05",
-    "A member that hears of two assignments late owns only what the last one says",
+    "A member that gets two assignments late owns only the last one",
     source="KAFKA-13419, KAFKA-13891, KAFKA-14639; KIP-848",
 )
 def missed_epochs(s: ConsumerScenario) -> None:
     (first,) = s.stable()
     others = [s.start()]
-    held = s.plan_beat(first, "hold")
-    s.frames(lambda: held.fired, "the first member heartbeats")
+    hold = s.plan_heartbeat(first, "hold")
+    s.frames(lambda: hold.fired, "the first member heartbeats")
     others.append(s.start())
-    s.beat(others[1], lambda each: each.error == 0, "joins")
-    s.relay.release(held)
+    s.await_heartbeat(others[1], lambda each: each.error == 0, "joins")
+    s.relay.release(hold)
     members = [first, *others]
     s.share(members)
     for member in members:
-        last = [assignment_in(each) for each in s.beats(member) if assignment_in(each) is not None][-1]
+        last = [assignment_in(each) for each in s.heartbeats(member) if assignment_in(each) is not None][-1]
         s.check(count(last) == len(member.owns), f"{member.name} owns {member.owns} and was assigned {last}")
 
 
 @consumer_case(
     "R06",
-    "A member that is fenced (110), or unknown (25), tells its listener before it is assigned anew",
+    "A member that is fenced (110), or unknown (25), tells its listener before the next assignment",
     source="KAFKA-12983; KIP-848",
 )
 def fenced(s: ConsumerScenario) -> None:
     (member,) = s.stable()
     for code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
         events_before = len(member.events)
-        s.rejoined(member, s.refuse_beat(member, code).at)
-        s.until(functools.partial(assigned_since, member, events_before), "it is assigned anew")
+        s.rejoined(member, s.refuse_heartbeat(member, code).at)
+        s.until(functools.partial(assigned_since, member, events_before), "it is assigned again")
         s.share([member])
         kinds = rebalance_events(member, events_before)
         s.check(kinds[0] in ("lost", "revoked"), f"after error {code} its listener's calls were {kinds}")
-        s.well(member, now())
+        s.await_steady(member, now())
 
 
 @consumer_case(
@@ -154,14 +156,14 @@ def coordinator_moves(s: ConsumerScenario) -> None:
     start = now()
     s.relay.move_coordinator()
     for member in (first, second):
-        s.beat(member, lambda each: each.error == 0 and each.broker == 2, "goes to the other broker", start)
-        s.check(not [each for each in s.beats(member, start) if each.request.member_epoch <= 0], "it joined anew")
+        s.await_heartbeat(member, lambda each: each.error == 0 and each.broker == 2, "goes to the other broker", start)
+        s.check(not [each for each in s.heartbeats(member, start) if each.request.member_epoch <= 0], "it joined again")
     s.share([first, second])
 
 
 @consumer_case(
     "R09",
-    "A revocation that takes longer than a session expels nobody: heartbeats go on while the listener works",
+    "A revocation that takes longer than a session expels no member: heartbeats go on while the listener works",
     source="sarama#2110, librdkafka#598",
     needs=("revoke-pause",),
 )
@@ -171,7 +173,7 @@ def slow_revocation(s: ConsumerScenario) -> None:
     second = s.start()
     s.share([first, second])
     s.check(not s.expelled({first.name}), "the member was expelled while its listener worked")
-    s.check(bool(first.named("revoked")), "nothing was revoked")
+    s.check(bool(first.events_of("revoked")), "nothing was revoked")
 
 
 @consumer_case(
@@ -185,9 +187,11 @@ def busy_member(s: ConsumerScenario) -> None:
     s.until(lambda: first.records(s.topic), "records are consumed")
     first.do("hold")
     second = s.start()
-    taken = s.beat(first, lambda each: assignment_in(each) is not None, "has to give up partitions", now())
+    revocation = s.await_heartbeat(
+        first, lambda each: assignment_in(each) is not None, "has to give up partitions", now()
+    )
     for _ in range(3):
-        taken = s.well(first, taken.answered or 0.0)
+        revocation = s.await_steady(first, revocation.answered or 0.0)
     first.do("go")
     s.share([first, second], SESSION_MS / 1000)
 
@@ -199,13 +203,13 @@ def busy_member(s: ConsumerScenario) -> None:
 )
 def commit_across_epochs(s: ConsumerScenario) -> None:
     (first,) = s.stable()
-    held = s.relay.plan("OffsetCommit", "hold", when=lambda each: each.client_id == first.name)
+    hold = s.relay.plan("OffsetCommit", "hold", when=lambda each: each.client_id == first.name)
     first.ask("commit_async", offsets=[[s.topic, 0, 0]])
-    s.frames(lambda: held.fired, "the commit is sent")
+    s.frames(lambda: hold.fired, "the commit is sent")
     start = now()
     second = s.start()
-    s.beat(first, lambda each: assignment_in(each) is not None, "has to give up partitions", start)
-    s.relay.release(held, ErrorCode.STALE_MEMBER_EPOCH)
+    s.await_heartbeat(first, lambda each: assignment_in(each) is not None, "has to give up partitions", start)
+    s.relay.release(hold, ErrorCode.STALE_MEMBER_EPOCH)
     s.share([first, second])
     s.produce()
     s.until(lambda: len(first.records(s.topic)) + len(second.records(s.topic)) >= 40, "all records are consumed")
@@ -219,22 +223,22 @@ def commit_across_epochs(s: ConsumerScenario) -> None:
 def commit_in_reconciliation(s: ConsumerScenario) -> None:
     (first,) = s.stable()
     events_before, start = len(first.events), now()
-    held = s.plan_beat(first, "hold", also=lambda each: each.request.topic_partitions is not None)
+    hold = s.plan_heartbeat(first, "hold", also=lambda each: each.request.topic_partitions is not None)
     refused = s.relay.plan("OffsetCommit", "error", ErrorCode.STALE_MEMBER_EPOCH)
     second = s.start()
-    s.frames(lambda: held.fired, "the first member acknowledges what it gave up")
+    s.frames(lambda: hold.fired, "the first member acknowledges what it gave up")
     first.ask("commit_async", offsets=[[s.topic, 0, 0]])
     s.frames(lambda: refused.fired, "the commit is sent")
-    s.relay.release(held)
+    s.relay.release(hold)
     s.share([first, second])
-    gone = first.revoked(events_before)
-    s.check(len(gone) == 2, f"it lost {sorted(gone)}")
-    s.check(not [each for each in s.beats(first, start) if each.request.member_epoch <= 0], "it joined anew")
+    departure = first.revoked(events_before)
+    s.check(len(departure) == 2, f"it lost {sorted(departure)}")
+    s.check(not [each for each in s.heartbeats(first, start) if each.request.member_epoch <= 0], "it joined again")
 
 
 @consumer_case(
     "R13",
-    "A member that was not polled for too long loses its partitions, and commits nothing until it has joined anew",
+    "A member that was not polled for too long loses its partitions, and commits nothing until it has joined again",
     source="librdkafka#5604; KIP-848",
     needs=("max-poll",),
 )
@@ -275,14 +279,16 @@ def migration(s: ConsumerScenario) -> None:
 )
 def closed_in_heartbeat(s: ConsumerScenario) -> None:
     first, second = s.stable(2)
-    held = s.plan_beat(second, "hold")
-    s.frames(lambda: held.fired, "a heartbeat is sent")
+    hold = s.plan_heartbeat(second, "hold")
+    s.frames(lambda: hold.fired, "a heartbeat is sent")
     closing = now()
     second.ask("close")
-    gone = s.relay.wait(lambda: [each for each in s.beats(second, closing) if each.request.member_epoch == -1], 2.0)
-    s.relay.release(held)
-    if not gone:
-        s.beat(second, lambda each: each.request.member_epoch == -1, "leaves", closing)
+    departure = s.relay.wait(
+        lambda: [each for each in s.heartbeats(second, closing) if each.request.member_epoch == -1], 2.0
+    )
+    s.relay.release(hold)
+    if not departure:
+        s.await_heartbeat(second, lambda each: each.request.member_epoch == -1, "leaves", closing)
     s.share([first], SESSION_MS / 1000)
 
 
@@ -297,8 +303,8 @@ def leaves(s: ConsumerScenario) -> None:
     first, second = s.stable(2)
     closing = now()
     second.close()
-    left = s.beat(second, lambda each: each.request.member_epoch == -1, "leaves", closing)
-    s.check(left.error == 0, f"its leaving was answered {left.error}")
+    departure = s.await_heartbeat(second, lambda each: each.request.member_epoch == -1, "leaves", closing)
+    s.check(departure.error == 0, f"its leaving was answered {departure.error}")
     s.share([first])
 
 
@@ -312,7 +318,7 @@ def two_join(s: ConsumerScenario) -> None:
     ids = s.ids(members[0]) | s.ids(members[1])
     s.check(len(ids) == 2 and all(ids), f"they joined with the ids {ids}")
     for member in members:
-        joins = [each for each in s.beats(member) if each.request.member_epoch == 0 and each.error == 0]
+        joins = [each for each in s.heartbeats(member) if each.request.member_epoch == 0 and each.error == 0]
         s.check(len(joins) == 1, f"{member.name} joined {len(joins)} times")
 
 
@@ -341,6 +347,6 @@ def heartbeat_errors(s: ConsumerScenario) -> None:
     (member,) = s.stable()
     start = now()
     for code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
-        s.well(member, s.rejoined(member, s.refuse_beat(member, code).at).at)
+        s.await_steady(member, s.rejoined(member, s.refuse_heartbeat(member, code).at).at)
     s.share([member])
     s.check(not s.relay.seen("FindCoordinator", member.name, start), "it looked for another coordinator")

@@ -1,7 +1,7 @@
-"""What a client case of the consumer protocol (KIP-848) has in its hands, beside what every scenario has.
+"""Base of the scenarios that test a client in the consumer protocol (KIP-848).
 
-Decides how its groups are configured, since their coordinator tells members when to heartbeat and how long they live,
-and what must hold of the heartbeats of every case (`aftermath`). It does not know which client its members are.
+Configures the heartbeat interval and the session timeout of its groups, since their coordinator sets both, and checks
+the heartbeats of every case (`aftermath`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafka_shim.apis.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from kafka_shim.conformance.clients.crew import Client, Member, Partition
+from kafka_shim.conformance.clients.client_processes import Client, Member, Partition
 from kafka_shim.conformance.clients.relay import Exchange, Plan
 from kafka_shim.conformance.clients.scenario import PATIENCE, Scenario
 from kafka_shim.conformance.targets import Instance
@@ -43,7 +43,7 @@ class ConsumerScenario(Scenario):
         return self
 
     def configure(self, *, interval_ms: int, session_ms: int) -> None:
-        """How often members of the group heartbeat, and how long they live without."""
+        """Set the heartbeat interval and the session timeout of the group."""
         settings = {"consumer.heartbeat.interval.ms": interval_ms, "consumer.session.timeout.ms": session_ms}
         configs = [AlterableConfig(name, 0, str(value)) for name, value in settings.items()]
         resource = AlterConfigsResource(_GROUP_RESOURCE, self.group, configs)
@@ -56,42 +56,44 @@ class ConsumerScenario(Scenario):
         return self._members[-1]
 
     def share(self, members: Iterable[Member], patience: float = PATIENCE) -> None:
-        """As for any scenario, and until the listeners have heard of all that the members own."""
+        """As in every scenario; also wait until the listeners got all owned partitions."""
         members = list(members)
         super().share(members, patience)
-        self.until(lambda: all(heard(each) == each.owns for each in members), "the listeners hear of it")
+        self.until(
+            lambda: all(listener_partitions(each) == each.owns for each in members), "the listeners get the partitions"
+        )
 
     # -- heartbeats
 
-    def beats(self, member: Member, since: float = 0.0) -> list[Exchange]:
-        """The heartbeats of a member, oldest first."""
+    def heartbeats(self, member: Member, since: float = 0.0) -> list[Exchange]:
+        """Return the heartbeats of a member, oldest first."""
         return self.relay.seen(HEARTBEAT, member.name, since)
 
     def generation(self, member: Member) -> int:
-        """The member epoch, or generation, of its last answer."""
-        beats = [each for each in self.beats(member) if each.error == 0]
-        if beats and not self.relay.seen("JoinGroup", member.name, beats[-1].at):
-            return int(beats[-1].response.member_epoch)
+        """Return the member epoch, or generation, of the member's last answer."""
+        heartbeats = [each for each in self.heartbeats(member) if each.error == 0]
+        if heartbeats and not self.relay.seen("JoinGroup", member.name, heartbeats[-1].at):
+            return int(heartbeats[-1].response.member_epoch)
         return super().generation(member)
 
-    def plan_beat(self, member: Member, action: Any, code: int = 0, **options: Any) -> Plan:
-        """A plan for the next heartbeat of a member, or the next that `also` holds for."""
+    def plan_heartbeat(self, member: Member, action: Any, code: int = 0, **options: Any) -> Plan:
+        """Plan a fault in the next heartbeat of a member; `also` restricts it further."""
         also: Callable[[Exchange], bool] = options.pop("also", lambda each: True)
         return self.relay.plan(
             HEARTBEAT, action, code, when=lambda each: each.client_id == member.name and also(each), **options
         )
 
-    def refuse_beat(self, member: Member, code: int) -> Exchange:
+    def refuse_heartbeat(self, member: Member, code: int) -> Exchange:
         """Answer the next heartbeat of a member with an error."""
-        plan = self.plan_beat(member, "error", code)
+        plan = self.plan_heartbeat(member, "error", code)
         self.frames(lambda: plan.fired, f"{member.name} heartbeats")
         return plan.fired[0]
 
     def ids(self, member: Member, since: float = 0.0) -> set[str]:
-        """The member ids in its heartbeats."""
-        return {each.request.member_id for each in self.beats(member, since)}
+        """Return the member ids in its heartbeats."""
+        return {each.request.member_id for each in self.heartbeats(member, since)}
 
-    def beat(
+    def await_heartbeat(
         self,
         member: Member,
         holds: Callable[[Exchange], Any],
@@ -99,42 +101,48 @@ class ConsumerScenario(Scenario):
         since: float = 0.0,
         patience: float = PATIENCE,
     ) -> Exchange:
-        """Wait for a heartbeat of a member of which something holds; it may not be answered yet."""
+        """Wait for a heartbeat of a member for which `holds` is true; it may not be answered yet."""
 
-        def found() -> Exchange | None:
-            return next((each for each in self.beats(member, since) if holds(each)), None)
+        def match() -> Exchange | None:
+            return next((each for each in self.heartbeats(member, since) if holds(each)), None)
 
-        exchange: Exchange = self.frames(found, f"{member.name}: {what}", patience)
+        exchange: Exchange = self.frames(match, f"{member.name}: {what}", patience)
         return exchange
 
-    def well(self, member: Member, since: float) -> Exchange:
-        """Wait for a heartbeat after a time that was answered without an error, past joining."""
-        return self.beat(
+    def await_steady(self, member: Member, since: float) -> Exchange:
+        """Wait for a heartbeat after a time, past joining, with an answer without an error."""
+        return self.await_heartbeat(
             member, lambda each: each.error == 0 and each.request.member_epoch > 0, "is in the group", since
         )
 
     def rejoined(self, member: Member, since: float) -> Exchange:
-        """Wait until the member has joined anew, with epoch 0, after a time."""
-        return self.beat(member, lambda each: each.request.member_epoch == 0 and each.error == 0, "joins anew", since)
+        """Wait until the member has joined again, with epoch 0, after a time."""
+        return self.await_heartbeat(
+            member, lambda each: each.request.member_epoch == 0 and each.error == 0, "joins again", since
+        )
 
-    # -- what must hold
+    # -- assertions
 
     def aftermath(self) -> None:
-        """What KIP-848 asks of every member, of the heartbeats this case has seen."""
+        """Check the requirements of KIP-848 on every member's heartbeats."""
         for member in self._members:
-            beats = self.beats(member)
-            for before, beat in zip([None, *beats], beats, strict=False):
-                self._lawful(member, before, beat, [each for each in beats if each.at < beat.at])
+            heartbeats = self.heartbeats(member)
+            for before, beat in zip([None, *heartbeats], heartbeats, strict=False):
+                self._check_heartbeat(member, before, beat, [each for each in heartbeats if each.at < beat.at])
 
-    def _lawful(self, member: Member, before: Exchange | None, beat: Exchange, earlier: list[Exchange]) -> None:
+    def _check_heartbeat(
+        self, member: Member, before: Exchange | None, beat: Exchange, earlier: list[Exchange]
+    ) -> None:
         request = beat.request
         if before is not None and before.connection == beat.connection:
             waited = before.answered is not None and before.answered <= beat.at
-            # Who leaves need not wait for an answer.
-            self.check(waited or request.member_epoch < 0, f"{member.name} has two heartbeats under way at once")
+            # A leaving member need not wait for an answer.
+            self.check(
+                waited or request.member_epoch < 0, f"{member.name} sends a heartbeat before the last one is answered"
+            )
         if request.member_epoch == 0:
-            self.check(is_full(beat), f"{member.name} joins with a heartbeat that does not say everything: {request}")
-            self.check(request.topic_partitions == [], f"{member.name} joins and owns something: {request}")
+            self.check(is_full(beat), f"{member.name} joins with an incomplete heartbeat: {request}")
+            self.check(request.topic_partitions == [], f"{member.name} joins and owns partitions: {request}")
         if request.member_epoch > 0:
             epochs = [
                 each.response.member_epoch for each in earlier if each.error == 0 and (each.answered or 0) <= beat.at
@@ -144,37 +152,37 @@ class ConsumerScenario(Scenario):
             self.check(epoch == epochs[-1], f"{member.name} sends epoch {epoch}, the last answer had {epochs[-1]}")
 
 
-def heard(member: Member) -> set[Partition]:
-    """What a member owns, by the calls of its listener."""
-    has: set[Partition] = set()
+def listener_partitions(member: Member) -> set[Partition]:
+    """Return the partitions that a member owns, by the calls of its listener."""
+    partitions: set[Partition] = set()
     for event in member.events:
         if event["event"] == "assigned":
-            has |= {(topic, number) for topic, number in event["partitions"]}
+            partitions |= {(topic, number) for topic, number in event["partitions"]}
         elif event["event"] in ("revoked", "lost"):
-            has -= {(topic, number) for topic, number in event["partitions"]}
-    return has
+            partitions -= {(topic, number) for topic, number in event["partitions"]}
+    return partitions
 
 
 def is_full(beat: Exchange) -> bool:
-    """Whether a heartbeat says all there is to say: rebalance timeout, subscription, what is owned."""
+    """Return True if a heartbeat has rebalance timeout, subscription and owned partitions."""
     request = beat.request
     subscribed = request.subscribed_topic_names is not None or bool(request.subscribed_topic_regex)
     return request.rebalance_timeout_ms >= 0 and subscribed and request.topic_partitions is not None
 
 
 def owned(beat: Exchange) -> Numbers | None:
-    """What a heartbeat says its member owns; None where it says nothing of it."""
+    """Return the owned partitions in a heartbeat; None without the field."""
     return None if beat.request.topic_partitions is None else _numbers(beat.request.topic_partitions)
 
 
 def assignment_in(beat: Exchange) -> Numbers | None:
-    """The assignment a heartbeat was answered with; None where it has none."""
+    """Return the assignment in the answer to a heartbeat; None without one."""
     answer = beat.response
     return None if answer is None or answer.assignment is None else _numbers(answer.assignment.topic_partitions)
 
 
 def count(numbers: Numbers | None) -> int:
-    """How many partitions; -1 for none in the heartbeat."""
+    """Count the partitions; -1 for None."""
     return -1 if numbers is None else sum(map(len, numbers.values()))
 
 

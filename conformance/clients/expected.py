@@ -1,6 +1,6 @@
-"""Known failures of clients, `expect.toml`, and which results are news.
+"""Known failures of clients, `expect.toml`, and the check for unexpected results.
 
-A change in either direction is news: a case that fails without a line, and one that passes in spite of one.
+Any change is unexpected: a failure without a line in the file, and a pass in spite of one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EXPECT: Final = Path(__file__).with_name("expect.toml")
 
 
 class Expectations:
-    """The known failures, by client and case, each with its reason. Those of `sometimes` may pass as well."""
+    """The known failures, by client and case, each with its reason. Those in `sometimes` may also pass."""
 
     def __init__(
         self, reasons: dict[tuple[str, str], str], sometimes: frozenset[tuple[str, str]] = frozenset()
@@ -25,8 +25,8 @@ class Expectations:
         self.sometimes = sometimes
 
     @classmethod
-    def read(cls, path: Path = EXPECT) -> Expectations:
-        """The known failures of a file such as
+    def read(cls, path: Path) -> Expectations:
+        """Read a file such as
 
         [[expected]]
         client = "kafkajs-2.2.4"
@@ -47,16 +47,16 @@ class Expectations:
         )
 
     def reason(self, result: ClientResult) -> str | None:
-        """Why a cell is expected to fail; None if it is not."""
+        """Return why a cell is expected to fail; None if it is expected to pass."""
         return self.reasons.get((result.client.name, result.case.id))
 
     def surprise(self, result: ClientResult) -> str | None:
-        """Why a result is news; None if it is as expected."""
+        """Return why a result is unexpected; None if it is expected."""
         reason = self.reason(result)
         if result.verdict in (Verdict.SKIP, Verdict.UNIMPLEMENTED):
             return None
         if result.verdict is Verdict.HARNESS_ERROR:
-            return "the suite is at fault"
+            return "the suite itself failed"
         if result.verdict is Verdict.PASS:
             return (
                 None

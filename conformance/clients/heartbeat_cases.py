@@ -1,7 +1,6 @@
-"""The heartbeats of a client of the consumer protocol (KIP-848), and what it makes of their answers.
+"""Client cases about the heartbeats of the consumer protocol (KIP-848) and the client's reaction to their answers.
 
-Where `consumer_cases.py` checks the outcome, these cases check frames: a coordinator believes them, so they must be
-true.
+`consumer_cases.py` checks outcomes; these cases check frames, because a coordinator relies on them.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.clients.case import consumer_case
+from kafka_shim.conformance.clients.client_processes import Member
 from kafka_shim.conformance.clients.consumer_scenario import (
     HEARTBEAT,
     INTERVAL_MS,
@@ -23,7 +23,6 @@ from kafka_shim.conformance.clients.consumer_scenario import (
     is_full,
     owned,
 )
-from kafka_shim.conformance.clients.crew import Member
 from kafka_shim.conformance.clients.relay import Exchange
 from kafka_shim.conformance.clients.scenario import PATIENCE, now
 from kafka_shim.conformance.verdict import Level
@@ -33,13 +32,13 @@ QUIET_SECONDS: Final = 4 * INTERVAL_MS / 1000
 
 @consumer_case(
     "H01",
-    "The first heartbeat says epoch 0, an id of the member's own making, its subscription, its rebalance timeout, and "
+    "The first heartbeat says epoch 0, an id that the member made, its subscription, its rebalance timeout, and "
     "that it owns nothing",
     source="KIP-848, KIP-1082; semantics 4.2",
 )
 def first_heartbeat(s: ConsumerScenario) -> None:
     (member,) = s.stable(max_poll_ms=61_000)
-    first = s.beats(member)[0]
+    first = s.heartbeats(member)[0]
     request = first.request
     s.check(first.version >= 1, f"it speaks version {first.version}")
     s.check(
@@ -61,9 +60,9 @@ def first_heartbeat(s: ConsumerScenario) -> None:
 )
 def deltas(s: ConsumerScenario) -> None:
     (member,) = s.stable()
-    settled = s.well(member, now()).at
+    settled = s.await_steady(member, now()).at
     for _ in range(3):
-        beat = s.well(member, settled + 1e-6)
+        beat = s.await_steady(member, settled + 1e-6)
         settled = beat.at
         silent = (beat.request.subscribed_topic_names, beat.request.topic_partitions, beat.request.server_assignor)
         s.check(silent == (None, None, None), f"it repeats: {beat.request}")
@@ -81,11 +80,11 @@ def interval(s: ConsumerScenario) -> None:
         s.configure(interval_ms=interval_ms, session_ms=SESSION_MS)
         times = [await_interval(s, member, interval_ms).at]
         for _ in range(4):
-            times.append(s.well(member, times[-1] + 1e-6).at)
+            times.append(s.await_steady(member, times[-1] + 1e-6).at)
         apart = sorted((later - earlier) * 1000 for earlier, later in pairwise(times))
-        # One may be late on a busy machine; none may be early.
-        kept = apart[0] >= 0.7 * interval_ms and apart[2] <= 2.0 * interval_ms
-        s.check(kept, f"the interval is {interval_ms} ms, they are {[round(each) for each in apart]} apart")
+        # One heartbeat may be late on a busy machine; none may be early.
+        is_on_time = apart[0] >= 0.7 * interval_ms and apart[2] <= 2.0 * interval_ms
+        s.check(is_on_time, f"the interval is {interval_ms} ms, they are {[round(each) for each in apart]} apart")
 
 
 def await_interval(s: ConsumerScenario, member: Member, interval_ms: int) -> Exchange:
@@ -94,28 +93,28 @@ def await_interval(s: ConsumerScenario, member: Member, interval_ms: int) -> Exc
     def has_interval(beat: Exchange) -> bool:
         return beat.error == 0 and beat.response.heartbeat_interval_ms == interval_ms
 
-    return s.beat(member, has_interval, f"gets {interval_ms} ms", now())
+    return s.await_heartbeat(member, has_interval, f"gets {interval_ms} ms", now())
 
 
 @consumer_case(
     "H04",
-    "A member the coordinator has expelled joins anew",
+    "A member that the coordinator has expelled joins again",
     source="KIP-848; semantics 4.4",
 )
 def expelled(s: ConsumerScenario) -> None:
     (member,) = s.stable()
     start = now()
-    # Only now: a client that is slow to join on a busy machine would be expelled while it does. The answer with the
+    # Only now: a client that joins slowly on a busy machine would be expelled before. The answer with the
     # short interval has given the member the short session too.
     s.configure(interval_ms=INTERVAL_MS // 2, session_ms=1_000)
     await_interval(s, member, INTERVAL_MS // 2)
-    # All of them: librdkafka waits for an answer for one interval, and then sends another over a new connection.
-    withheld = s.plan_beat(member, "withhold", times=math.inf)
+    # All heartbeats: librdkafka waits for one interval, and then sends another over a new connection.
+    withheld = s.plan_heartbeat(member, "withhold", times=math.inf)
     s.frames(lambda: withheld.fired, "a heartbeat is sent")
     s.configure(interval_ms=INTERVAL_MS, session_ms=SESSION_MS)
-    # Another member shows when the first one's session has ended: it gets all partitions.
+    # A second member gets all partitions when the first one's session has ended.
     second = s.start()
-    s.beat(second, lambda each: count(assignment_in(each)) == len(s.partitions), "gets everything")
+    s.await_heartbeat(second, lambda each: count(assignment_in(each)) == len(s.partitions), "gets everything")
     s.relay.release(withheld)
     late = s.answered(HEARTBEAT, member, start, ErrorCode.UNKNOWN_MEMBER_ID)
     s.rejoined(member, late.at)
@@ -125,7 +124,7 @@ def expelled(s: ConsumerScenario) -> None:
 @consumer_case(
     "H05",
     "Revoked partitions are reported as gone after the listener has returned, not before, and in the old epoch; "
-    "nobody has them sooner",
+    "no other member gets them sooner",
     source="KIP-848",
     needs=("revoke-pause",),
 )
@@ -134,17 +133,24 @@ def acknowledged_when_done(s: ConsumerScenario) -> None:
     (first,) = s.stable(revoke_s=pause)
     epoch, start = s.generation(first), now()
     second = s.start()
-    taken = s.beat(first, lambda each: count(assignment_in(each)) == 2, "has to give up partitions", start)
-    gone = s.beat(first, lambda each: count(owned(each)) == 2, "says what it has left", start)
+    revocation = s.await_heartbeat(
+        first, lambda each: count(assignment_in(each)) == 2, "has to give up partitions", start
+    )
+    acknowledgement = s.await_heartbeat(first, lambda each: count(owned(each)) == 2, "says what it has left", start)
     s.share([first, second])
-    revoked = next(each for each in first.named("revoked") if each["at"] >= start)
-    s.check(gone.request.member_epoch == epoch, f"it reported that in epoch {gone.request.member_epoch}, not {epoch}")
-    s.check(gone.at - (taken.answered or 0) >= 0.9 * pause, "it reported that before its listener was done")
-    s.check(gone.at >= revoked["at"], "it reported that before its listener was called")
-    between = [each for each in s.beats(first, start) if taken.at < each.at < gone.at]
+    revoked = next(each for each in first.events_of("revoked") if each["at"] >= start)
+    s.check(
+        acknowledgement.request.member_epoch == epoch,
+        f"it reported that in epoch {acknowledgement.request.member_epoch}, not {epoch}",
+    )
+    s.check(
+        acknowledgement.at - (revocation.answered or 0) >= 0.9 * pause, "it reported that before its listener was done"
+    )
+    s.check(acknowledgement.at >= revoked["at"], "it reported that before its listener was called")
+    between = [each for each in s.heartbeats(first, start) if revocation.at < each.at < acknowledgement.at]
     s.check(all(count(owned(each)) in (-1, 4) for each in between), "it reported less before its listener was done")
-    had = s.beat(second, lambda each: count(assignment_in(each)) > 0, "gets partitions")
-    s.check(had.answered is not None and had.answered >= gone.at, "two owners at once")
+    gain = s.await_heartbeat(second, lambda each: count(assignment_in(each)) > 0, "gets partitions")
+    s.check(gain.answered is not None and gain.answered >= acknowledgement.at, "two owners at once")
 
 
 @consumer_case(
@@ -156,8 +162,8 @@ def acknowledged_when_done(s: ConsumerScenario) -> None:
 def acknowledged_at_once(s: ConsumerScenario) -> None:
     s.configure(interval_ms=3_000, session_ms=20_000)
     (member,) = s.stable()
-    assigned = s.beat(member, lambda each: count(assignment_in(each)) == 4, "gets its partitions")
-    acknowledged = s.beat(
+    assigned = s.await_heartbeat(member, lambda each: count(assignment_in(each)) == 4, "gets its partitions")
+    acknowledged = s.await_heartbeat(
         member, lambda each: owned(each) == assignment_in(assigned), "reports that it owns them", assigned.at
     )
     s.check(
@@ -167,22 +173,22 @@ def acknowledged_at_once(s: ConsumerScenario) -> None:
 
 @consumer_case(
     "H07",
-    "A lost answer that would have brought a new epoch does not get the member fenced: it says again what it owns",
+    "A lost answer that would have brought a new epoch does not fence the member: it reports its partitions again",
     source="KIP-848; semantics 4.4",
 )
 def lost_answer(s: ConsumerScenario) -> None:
     first, second = s.stable(2)
     start = now()
-    held = s.plan_beat(first, "hold")
-    s.frames(lambda: held.fired, "a heartbeat is sent")
+    hold = s.plan_heartbeat(first, "hold")
+    s.frames(lambda: hold.fired, "a heartbeat is sent")
     second.close()
-    # The heartbeat after the one that is held is the first to bring the epoch that the second member's leaving began.
-    closed = s.plan_beat(first, "close")
-    s.relay.release(held)
+    # The answer to the next heartbeat would bring the epoch that began when the second member left.
+    closed = s.plan_heartbeat(first, "close")
+    s.relay.release(hold)
     s.frames(lambda: closed.fired, "a heartbeat is sent")
-    after = s.well(first, closed.fired[0].at + 1e-6)
+    after = s.await_steady(first, closed.fired[0].at + 1e-6)
     s.share([first])
-    fenced = [each for each in s.beats(first, start) if each.error and not each.by_plan]
+    fenced = [each for each in s.heartbeats(first, start) if each.error and not each.by_plan]
     s.check(not fenced, f"it was answered {[each.error for each in fenced]}")
     s.check(is_full(after), f"it did not say everything again: {after.request}")
 
@@ -197,16 +203,16 @@ def static_return(s: ConsumerScenario) -> None:
     first = s.start(instance="writer")
     second = s.start()
     s.share([first, second])
-    epoch, had, events_before = s.generation(second), first.owns, len(second.events)
+    epoch, previous, events_before = s.generation(second), first.owns, len(second.events)
     first.close()
-    left = s.beat(first, lambda each: each.request.member_epoch < 0, "leaves")
-    s.check(left.request.member_epoch == -2, f"it left with epoch {left.request.member_epoch}")
-    s.check(left.request.instance_id == "writer", f"it left as instance {left.request.instance_id!r}")
+    departure = s.await_heartbeat(first, lambda each: each.request.member_epoch < 0, "leaves")
+    s.check(departure.request.member_epoch == -2, f"it left with epoch {departure.request.member_epoch}")
+    s.check(departure.request.instance_id == "writer", f"it left as instance {departure.request.instance_id!r}")
     third = s.start(instance="writer")
     s.share([third, second])
-    joined = s.beats(third)[0].request
+    joined = s.heartbeats(third)[0].request
     s.check(joined.instance_id == "writer", f"it joined as instance {joined.instance_id!r}")
-    s.check(third.owns == had, f"it owns {sorted(third.owns)}, not {sorted(had)}")
+    s.check(third.owns == previous, f"it owns {sorted(third.owns)}, not {sorted(previous)}")
     s.check(s.generation(second) == epoch, "the group rebalanced")
     s.check(not rebalance_events(second.events[events_before:]), "the other member's listener was called")
 
@@ -226,15 +232,15 @@ def instance_in_use(s: ConsumerScenario) -> None:
     s.share([first])
     start = now()
     second = s.start(instance="writer")
-    s.beat(
+    s.await_heartbeat(
         second,
         lambda each: each.error == ErrorCode.UNRELEASED_INSTANCE_ID,
         "is refused, its instance id is in use",
     )
-    s.until(lambda: second.named("error"), "the application gets the error")
-    s.well(first, now())
+    s.until(lambda: second.events_of("error"), "the application gets the error")
+    s.await_steady(first, now())
     s.share([first])
-    s.check(not [each for each in s.beats(first, start) if each.error], "the other was disturbed")
+    s.check(not [each for each in s.heartbeats(first, start) if each.error], "the other was disturbed")
 
 
 @consumer_case(
@@ -245,11 +251,11 @@ def instance_in_use(s: ConsumerScenario) -> None:
 )
 def instance_fenced(s: ConsumerScenario) -> None:
     (member,) = s.stable(instance="writer")
-    refused = s.plan_beat(member, "error", ErrorCode.FENCED_INSTANCE_ID)
+    refused = s.plan_heartbeat(member, "error", ErrorCode.FENCED_INSTANCE_ID)
     s.frames(lambda: refused.fired, "a heartbeat is sent")
-    s.until(lambda: member.named("error"), "the application gets the error")
+    s.until(lambda: member.events_of("error"), "the application gets the error")
     since = now()
-    again = s.relay.wait(lambda: s.beats(member, since), QUIET_SECONDS)
+    again = s.relay.wait(lambda: s.heartbeats(member, since), QUIET_SECONDS)
     s.check(not again, f"it heartbeats on: {again and again[0].request}")
 
 
@@ -265,7 +271,7 @@ def commits_with_epoch(s: ConsumerScenario) -> None:
         member.do("commit", offsets=[[topic, partition, 3]])
         commit = s.relay.seen("OffsetCommit", member.name)[-1]
         identity = (commit.request.member_id, commit.request.generation_id_or_member_epoch)
-        beat = s.beats(member)[-1]
+        beat = s.heartbeats(member)[-1]
         s.check(commit.version >= 9, f"it commits in version {commit.version}")
         s.check(identity == (beat.request.member_id, s.generation(member)), f"it commits as {identity}")
         s.check(commit.error == 0, f"its commit was answered {commit.error}")
@@ -278,12 +284,12 @@ def commits_with_epoch(s: ConsumerScenario) -> None:
 )
 def stale_commit(s: ConsumerScenario) -> None:
     (first,) = s.stable()
-    held = s.relay.plan("OffsetCommit", "hold", when=lambda each: each.client_id == first.name)
+    hold = s.relay.plan("OffsetCommit", "hold", when=lambda each: each.client_id == first.name)
     command = first.ask("commit", offsets=[[s.topic, 0, 3]])
-    s.frames(lambda: held.fired, "the commit is sent")
+    s.frames(lambda: hold.fired, "the commit is sent")
     second = s.start()
-    s.beat(second, lambda each: each.error == 0 and each.request.member_epoch > 0, "joins")
-    s.relay.release(held, ErrorCode.STALE_MEMBER_EPOCH)
+    s.await_heartbeat(second, lambda each: each.error == 0 and each.request.member_epoch > 0, "joins")
+    s.relay.release(hold, ErrorCode.STALE_MEMBER_EPOCH)
     reply = first.answer(command)
     s.share([first, second])
     accepted = [each for each in s.relay.seen("OffsetCommit", first.name) if each.error == 0 and not each.by_plan]
@@ -307,7 +313,7 @@ def stale_fetch(s: ConsumerScenario) -> None:
     s.until(lambda: len(member.records(s.topic)) == 40, "all records are consumed")
     request = s.relay.seen("OffsetFetch", member.name)[0].request.groups[0]
     s.check(bool(epochs.fired), f"it fetched as {request.member_id!r} with epoch {request.member_epoch}")
-    s.check(request.member_id == s.beats(member)[0].request.member_id, f"it fetched as {request.member_id!r}")
+    s.check(request.member_id == s.heartbeats(member)[0].request.member_id, f"it fetched as {request.member_id!r}")
 
 
 @consumer_case(
@@ -321,7 +327,7 @@ def regular_expression(s: ConsumerScenario) -> None:
     pattern = f"{s.topic[:-1]}[{s.topic[-1]}]"
     member = s.start(topics=[], pattern=pattern)
     s.share([member])
-    request = s.beats(member)[0].request
+    request = s.heartbeats(member)[0].request
     s.check(pattern in (request.subscribed_topic_regex or ""), f"it subscribes with {request}")
     s.check(not request.subscribed_topic_names, f"it subscribes to {request.subscribed_topic_names} by name")
 
@@ -336,7 +342,7 @@ def assignor(s: ConsumerScenario) -> None:
     second = s.start(assignors=["range"])
     s.share([first, second])
     for member in (first, second):
-        name = s.beats(member)[0].request.server_assignor
+        name = s.heartbeats(member)[0].request.server_assignor
         s.check(name == "range", f"it asks for {name}")
         numbers = sorted(number for _, number in member.owns)
         s.check(numbers in ([0, 1], [2, 3]), f"it owns {numbers}, which is no range")
@@ -354,11 +360,14 @@ def subscription_changes(s: ConsumerScenario) -> None:
     s.topic = f"{old}-more"
     s.make_topic(2)
     member.do("subscribe", topics=[old, s.topic])
-    beat = s.beat(member, lambda each: each.request.subscribed_topic_names is not None, "says it", start)
-    s.check(sorted(beat.request.subscribed_topic_names) == [old, s.topic], f"it subscribes to {beat.request}")
+    topics = [old, s.topic]
+    # A heartbeat with all fields may have been on its way.
+    s.await_heartbeat(
+        member, lambda each: sorted(each.request.subscribed_topic_names or []) == topics, "says it", start
+    )
     s.until(lambda: len(member.owns) == 6, "it is assigned both topics")
-    left = [each for each in s.beats(member, start) if each.request.member_epoch <= 0]
-    s.check(not left, f"it left or joined anew: {[each.request.member_epoch for each in left]}")
+    departure = [each for each in s.heartbeats(member, start) if each.request.member_epoch <= 0]
+    s.check(not departure, f"it left or joined again: {[each.request.member_epoch for each in departure]}")
 
 
 @consumer_case(
@@ -373,9 +382,11 @@ def unsubscribes(s: ConsumerScenario) -> None:
     first, second = s.stable(2)
     start = now()
     first.do("unsubscribe")
-    left = s.beat(first, lambda each: each.request.member_epoch == -1, "leaves", start)
+    departure = s.await_heartbeat(first, lambda each: each.request.member_epoch == -1, "leaves", start)
     s.share([second])
-    again = s.relay.wait(lambda: [each for each in s.beats(first, left.at) if each is not left], QUIET_SECONDS)
+    again = s.relay.wait(
+        lambda: [each for each in s.heartbeats(first, departure.at) if each is not departure], QUIET_SECONDS
+    )
     s.check(not again, "it heartbeats on")
 
 
@@ -395,15 +406,15 @@ def refused_for_good(s: ConsumerScenario) -> None:
         member = s.start()
         since = await_refusal(s, member, code)
         s.relay.wait(lambda: None, QUIET_SECONDS)
-        tried = len(s.beats(member, since))
+        tried = len(s.heartbeats(member, since))
         s.check(tried <= 10, f"error {code} was tried again {tried} times in {QUIET_SECONDS} s")
         plan.times = 0
         member.kill()
 
 
 def await_refusal(s: ConsumerScenario, member: Member, code: int) -> float:
-    """Wait until the application gets the error; when that was."""
-    s.until(lambda: member.named("error"), f"the application gets error {code}")
+    """Wait until the application gets the error; return the time."""
+    s.until(lambda: member.events_of("error"), f"the application gets error {code}")
     return now()
 
 
@@ -418,32 +429,34 @@ def listener_too_slow(s: ConsumerScenario) -> None:
     s.share([first])
     start = now()
     second = s.start()
-    s.beat(second, lambda each: count(assignment_in(each)) == 4, "gets everything", start, 2 * PATIENCE)
+    s.await_heartbeat(second, lambda each: count(assignment_in(each)) == 4, "gets everything", start, 2 * PATIENCE)
     s.rejoined(first, start)
     s.share([first, second], 2 * PATIENCE)
 
 
 @consumer_case(
     "H20",
-    "Partitions of a topic that is made later are found and acknowledged",
+    "Partitions of a topic that is created later are assigned and acknowledged",
     source="KIP-848; semantics 4.6",
 )
 def topic_made_later(s: ConsumerScenario) -> None:
     topic = s.topic
     s.partitions = [(topic, number) for number in range(4)]
     member = s.start(metadata_ms=500)
-    # Some join at once, some when there is a topic.
+    # Some clients join at once, some when the topic exists.
     s.frames(lambda: s.relay.seen("Metadata", member.name), "it asks for the topic")
     s.make_topic()
     s.share([member])
-    assigned = s.beat(member, lambda each: count(assignment_in(each)) == 4, "gets its partitions")
-    s.beat(member, lambda each: owned(each) == assignment_in(assigned), "reports that it owns them", assigned.at)
-    s.check(len([each for each in s.beats(member) if each.request.member_epoch == 0]) == 1, "it joined anew")
+    assigned = s.await_heartbeat(member, lambda each: count(assignment_in(each)) == 4, "gets its partitions")
+    s.await_heartbeat(
+        member, lambda each: owned(each) == assignment_in(assigned), "reports that it owns them", assigned.at
+    )
+    s.check(len([each for each in s.heartbeats(member) if each.request.member_epoch == 0]) == 1, "it joined again")
 
 
 @consumer_case(
     "H21",
-    "A member that was not polled for too long leaves (-1), and does not wait to be missed",
+    "A member that was not polled for too long leaves (-1), and does not wait for its session to end",
     source="KAFKA-15818; KIP-848",
     level=Level.SHOULD,
     needs=("max-poll",),
@@ -453,19 +466,19 @@ def leaves_when_not_polled(s: ConsumerScenario) -> None:
     first, second = s.stable(2, max_poll_ms=MAX_POLL_MS)
     start = now()
     first.do("hold")
-    s.beat(first, lambda each: each.request.member_epoch == -1, "leaves", start, 3 * MAX_POLL_MS / 1000)
+    s.await_heartbeat(first, lambda each: each.request.member_epoch == -1, "leaves", start, 3 * MAX_POLL_MS / 1000)
     s.share([second])
 
 
 @consumer_case(
     "H22",
-    "A member keeps the id it has made for as long as it lives, also when it is fenced (110) or unknown (25)",
+    "A member keeps the id it made as long as it lives, also when it is fenced (110) or unknown (25)",
     source="KIP-1082",
     level=Level.SHOULD,
 )
 def keeps_its_id(s: ConsumerScenario) -> None:
     (member,) = s.stable()
     for code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
-        s.rejoined(member, s.refuse_beat(member, code).at)
+        s.rejoined(member, s.refuse_heartbeat(member, code).at)
         s.share([member])
     s.check(len(s.ids(member)) == 1, f"its ids were {sorted(s.ids(member))}")

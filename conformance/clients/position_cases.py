@@ -1,6 +1,6 @@
-"""What a client reads and from where, and what a listener may do: where clients differ most.
+"""Client cases about read positions and about listeners, where clients differ most.
 
-Each case looks at the offsets of what was delivered, beside the frames: a client that joins as it should may still skip
+Each case checks the offsets of delivered records in addition to frames: a client that joins correctly may still skip
 records, or deliver them twice.
 """
 
@@ -11,30 +11,30 @@ from typing import Any, Final
 from kafka_shim.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.clients.case import client_case
-from kafka_shim.conformance.clients.crew import Member, Partition
+from kafka_shim.conformance.clients.client_processes import Member, Partition
 from kafka_shim.conformance.clients.scenario import SESSION_MS, Scenario, now
 from kafka_shim.conformance.verdict import Level
 
 COOPERATIVE: Final = ["cooperative-sticky"]
 CREATE_PARTITIONS_VERSION: Final = 3
 EACH: Final = 10
-"""How many records a partition gets at a time."""
+"""The number of records a partition gets at a time."""
 
 CLOSING: Final = 10.0
 
 
 def read(member: Member, partition: Partition) -> list[int]:
-    """The offsets that a member delivered of a partition, in its order."""
+    """Return the offsets that a member delivered of a partition, in order."""
     return [record[1] for record in member.records_of([partition])]
 
 
 def await_read(s: Scenario, members: list[Member], partition: Partition, offset: int) -> None:
-    """Wait until one of them has delivered an offset of a partition."""
+    """Wait until one of the members has delivered an offset of a partition."""
     s.until(lambda: any(offset in read(each, partition) for each in members), f"{partition} is read to {offset}")
 
 
 def reading(s: Scenario, **config: Any) -> Member:
-    """A member that has read the first records of all partitions."""
+    """Start a member and wait until it has read the first records of all partitions."""
     (member,) = s.stable(**config)
     s.produce(EACH * len(s.partitions))
     for partition in s.partitions:
@@ -43,14 +43,14 @@ def reading(s: Scenario, **config: Any) -> Member:
 
 
 def in_order(s: Scenario, member: Member, partition: Partition, first: int, last: int) -> None:
-    """It delivered each of these offsets once, in order."""
-    found = read(member, partition)
-    s.check(found == list(range(first, last + 1)), f"{member.name} read {found} of {partition}")
+    """Check that the member delivered each of these offsets once, in order."""
+    offsets = read(member, partition)
+    s.check(offsets == list(range(first, last + 1)), f"{member.name} read {offsets} of {partition}")
 
 
 @client_case(
     "R21",
-    "What a revocation listener commits is accepted, and the next owner goes on there",
+    "The commit of a revocation listener is accepted, and the next owner continues there",
     source="Javadoc of ConsumerRebalanceListener",
     needs=("revoke-commit",),
 )
@@ -81,7 +81,7 @@ def pauses(s: Scenario) -> None:
     s.produce(EACH * len(s.partitions))
     for partition in others:
         await_read(s, [member], partition, EACH * 2 - 1)
-    s.check(read(member, paused) == list(range(EACH)), f"it read {read(member, paused)} of what is paused")
+    s.check(read(member, paused) == list(range(EACH)), f"it read {read(member, paused)} of a paused partition")
     member.do("resume", partitions=[list(paused)])
     await_read(s, [member], paused, EACH * 2 - 1)
     in_order(s, member, paused, 0, EACH * 2 - 1)
@@ -130,7 +130,7 @@ def seeks_on_assign(s: Scenario) -> None:
 
 @client_case(
     "R25",
-    "In a cooperative rebalance the listener gets only the new partitions, and what stays is not read again",
+    "In a cooperative rebalance the listener gets only the new partitions, and does not read the old ones again",
     source="KIP-429",
     needs=("cooperative",),
 )
@@ -139,22 +139,22 @@ def incremental(s: Scenario) -> None:
     s.produce(EACH * len(s.partitions))
     for partition in s.partitions:
         await_read(s, [first, second], partition, EACH - 1)
-    kept, events = first.owns, len(first.events)
+    stable, events = first.owns, len(first.events)
     second.close()
     s.share([first])
     assigned = [each for each in first.events[events:] if each["event"] == "assigned"]
-    again = {(topic, number) for each in assigned for topic, number in each["partitions"]} & kept
+    again = {(topic, number) for each in assigned for topic, number in each["partitions"]} & stable
     s.check(not again, f"its listener got {sorted(again)} again")
-    s.check(not first.revoked(events), f"{sorted(first.revoked(events))} were taken from it")
+    s.check(not first.revoked(events), f"{sorted(first.revoked(events))} were revoked")
     s.produce(EACH * len(s.partitions))
-    for partition in sorted(kept):
+    for partition in sorted(stable):
         await_read(s, [first], partition, EACH * 2 - 1)
         in_order(s, first, partition, 0, EACH * 2 - 1)
 
 
 @client_case(
     "R26",
-    "Unsubscribing in the assignment listener leaves the group and harms nobody",
+    "Unsubscribing in the assignment listener leaves the group without harm to the others",
     source="Javadoc of KafkaConsumer.unsubscribe",
     level=Level.SHOULD,
     needs=("assign-unsubscribe",),
@@ -170,7 +170,7 @@ def unsubscribes_on_assign(s: Scenario) -> None:
 
 @client_case(
     "R27",
-    "A member that closes with records in its buffer leaves soon, and commits nothing that the application did not",
+    "A member that closes with records in its buffer leaves soon, and commits only for the application",
     source="Javadoc of KafkaConsumer.close",
     level=Level.SHOULD,
 )
@@ -252,7 +252,7 @@ def seeks(s: Scenario) -> None:
 
 @client_case(
     "R32",
-    "Committed offsets that are not available yet are fetched again, and nothing is read meanwhile",
+    "Committed offsets that are not available yet are fetched again, and nothing is read before that",
     source="error codes of the protocol guide: COORDINATOR_LOAD_IN_PROGRESS is retriable",
 )
 def offsets_not_yet(s: Scenario) -> None:

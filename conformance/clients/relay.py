@@ -1,10 +1,9 @@
-"""A relay between one client and a coordinator: every frame is seen, and some go wrong by plan.
+"""A relay between one client and a coordinator: it records every frame, and some go wrong by plan.
 
-Decides what becomes of a request or its answer, by `Plan`s in the order they were made; what no plan is for passes
-unchanged. The client sees two brokers, of which one coordinates; both are the relay. It knows no client and no
-scenario, and nothing of the coordinator behind it but its address.
+`Plan`s, in the order of their creation, decide the fate of a request or its answer; a request without a plan passes
+unchanged. The client sees two brokers, both of them the relay, and one of them is the coordinator.
 
-Answers leave a connection in the order of its requests, as Kafka's do: one that is held holds those behind it.
+As in Kafka, answers leave a connection in the order of its requests: a held answer blocks later ones.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from kafka_shim.apis import consumer_group_heartbeat
+from kafka_shim.apis.api_versions import ApiVersionsRequest
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import DecodeError
@@ -41,20 +41,21 @@ _GROUP_KEYS: Final = frozenset(
     }
 )
 _READ_APIS: Final = {**APIS, consumer_group_heartbeat.API.key: consumer_group_heartbeat.API}
-"""The APIs it reads. A coordinator may serve more of them than ours does."""
+"""The APIs that the relay decodes. A coordinator may serve more of them than ours does."""
 _RECORDS: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
+
+_NO_BROKER: Final = -2
 
 Action = Literal["error", "withhold", "hold", "swallow", "close"]
 
 
 @dataclass
 class Exchange:
-    """A request a client sent and, once it has left, its answer. Seconds are monotonic; `answered` is None until then,
-    or if the answer was lost.
+    """A request of a client and its answer. Seconds are monotonic; `answered` is None until the answer has left.
 
-    `request` and `response` are None where the relay does not read them. `by_plan` says that a plan changed something.
-    `request_frame` and `response_frame` are the frames as the client sent and got them, without their sizes; records
-    are not kept.
+    It stays None if the answer is lost. `request` and `response` are None where the relay does not decode them.
+    `by_plan`: a plan changed the exchange. `request_frame` and `response_frame` are the frames at the client's side,
+    without their sizes; frames with records are not kept.
     """
 
     connection: int
@@ -72,7 +73,7 @@ class Exchange:
 
     @property
     def error(self) -> int | None:
-        """The error the client was answered, of the request or of its first partition; None before it is answered."""
+        """The error in the answer, of the request or of its first partition; None before the answer."""
         if self.answered is None or self.response is None:
             return None
         code: int = getattr(self.response, "error_code", 0)
@@ -84,11 +85,11 @@ class Exchange:
 
 @dataclass
 class Plan:
-    """What is to go wrong with requests of one API: `action`, for the next `times` of them that `when` holds for.
+    """A fault in requests of one API: `action`, for the next `times` of them for which `when` is true.
 
-    error: answered with `code` and never handed on. withhold: handed on when it is released; what the client sends
-    after it is handed on before. hold: handed on, the answer kept until `release`, or replaced there. swallow: handed
-    on, never answered. close: handed on, the connection closed in place of the answer.
+    error: answered with `code`, never forwarded. withhold: forwarded at `release`; later requests are forwarded first.
+    hold: forwarded, the answer kept until `release`, which may replace it. swallow: forwarded, never answered. close:
+    forwarded, the connection closed in place of the answer.
     """
 
     api: str
@@ -97,15 +98,15 @@ class Plan:
     times: float = 1
     when: Callable[[Exchange], bool] = lambda exchange: True
     fired: list[Exchange] = field(default_factory=list)
-    held: list[_Slot] = field(default_factory=list)
+    slots: list[_Slot] = field(default_factory=list)
 
     def wants(self, exchange: Exchange) -> bool:
-        """Whether it is meant for this request and not used up."""
+        """Return True if the plan applies to this request."""
         return self.api == exchange.api and len(self.fired) < self.times and self.when(exchange)
 
 
 class _Slot:
-    """The place of an answer in its connection's order."""
+    """The place of an answer in the order of its connection."""
 
     def __init__(self, exchange: Exchange, key: int, correlation_id: int, line: _Line) -> None:
         self.exchange = exchange
@@ -114,7 +115,7 @@ class _Slot:
         self.line = line
         self.plan: Plan | None = None
         self.data: bytes | None = None
-        self.held = False
+        self.is_held = False
         self.withheld: bytes | None = None
 
 
@@ -140,12 +141,12 @@ class _Line:
                 while len(size := stream.read(4)) == 4:
                     handle(stream.read(_SIZE.unpack(size)[0]))
         except Exception:
-            # Nobody sees what a thread raises; whoever runs the case asks afterwards.
+            # An exception in a thread would be lost; the runner of the case reads it here.
             self.relay.troubles.append(traceback.format_exc())
         self.close()
 
     def close(self) -> None:
-        """End both connections."""
+        """Close both connections."""
         for end in (self.client, self.server):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -158,6 +159,9 @@ class _Line:
         if api is not None and version in api.request.versions and key not in _RECORDS:
             with suppress(DecodeError):
                 request, _ = api.request.decoder(version)(data, offset)
+        own = data
+        if isinstance(request, ApiVersionsRequest) and request.node_id != -1:
+            data = data[:offset] + self._upstream(request).encode(version)
         exchange = Exchange(
             self.number,
             client_id or "",
@@ -168,7 +172,7 @@ class _Line:
             time.monotonic(),
         )
         if key not in _RECORDS:
-            exchange.request_frame = data
+            exchange.request_frame = own
         slot = _Slot(exchange, key, correlation_id, self)
         with self.relay.changed:
             self.relay.exchanges.append(exchange)
@@ -179,17 +183,23 @@ class _Line:
             elif slot.plan is not None and slot.plan.action == "withhold":
                 slot.withheld = data
             else:
-                self.hand_on(slot, data)
+                self.forward(slot, data)
             self.relay.changed.notify_all()
 
-    def hand_on(self, slot: _Slot, data: bytes) -> None:
-        """Send a request to the coordinator. The relay's lock is held."""
+    def _upstream(self, request: ApiVersionsRequest) -> ApiVersionsRequest:
+        """Return the request with the coordinator's own id for that of this broker (KIP-1242)."""
+        request = copy.copy(request)
+        request.node_id = self.relay.upstream_id if request.node_id == self.broker else _NO_BROKER
+        return request
+
+    def forward(self, slot: _Slot, data: bytes) -> None:
+        """Send a request to the coordinator. The caller holds the relay's lock."""
         self.upward.append(slot)
         with suppress(OSError):
             self.server.sendall(_SIZE.pack(len(data)) + data)
 
     def _refusal(self, slot: _Slot) -> int:
-        """The error to answer at once, or 0; notes the plan that is for this request."""
+        """Return the error to answer at once, or 0; note the plan for this request."""
         if slot.key in _GROUP_KEYS and self.broker != self.relay.coordinator:
             return ErrorCode.NOT_COORDINATOR
         for plan in self.relay.plans:
@@ -200,8 +210,8 @@ class _Line:
                     return plan.code
                 slot.plan = plan
                 if plan.action in ("hold", "withhold"):
-                    slot.held = plan.action == "hold"
-                    plan.held.append(slot)
+                    slot.is_held = plan.action == "hold"
+                    plan.slots.append(slot)
                 break
         return 0
 
@@ -210,14 +220,14 @@ class _Line:
             slot = self.upward.popleft()
             (correlation_id,) = _SIZE.unpack_from(data)
             while slot.correlation_id != correlation_id:
-                # Produce without acknowledgement is the one request that is never answered.
+                # Only Produce without acknowledgement is never answered.
                 self.slots.remove(slot)
                 slot = self.upward.popleft()
             slot.data = self.relay.rewritten(slot, data)
             self.flush()
 
-    def _tell(self, slot: _Slot, data: bytes) -> None:
-        # Taken before, so that what the client sends upon it is not seen to be earlier.
+    def _send_answer(self, slot: _Slot, data: bytes) -> None:
+        # Before sending: the client's next request must not get an earlier time.
         at = time.monotonic()
         with suppress(OSError):
             self.client.sendall(_SIZE.pack(len(data)) + data)
@@ -226,8 +236,8 @@ class _Line:
                 slot.exchange.response_frame = data
 
     def flush(self) -> None:
-        """Send what is ready, in order. The relay's lock is held."""
-        while self.slots and (head := self.slots[0]).data is not None and not head.held:
+        """Send the answers that are ready, in order. The caller holds the relay's lock."""
+        while self.slots and (head := self.slots[0]).data is not None and not head.is_held:
             self.slots.popleft()
             action = head.plan.action if head.plan else None
             if action == "swallow":
@@ -235,19 +245,21 @@ class _Line:
             if action == "close":
                 self.close()
             else:
-                self._tell(head, head.data)
+                self._send_answer(head, head.data)
             self.relay.changed.notify_all()
 
 
 class Relay:
     """The relay of one scenario. Use it in a `with` block; `bootstrap` is the address for clients.
 
-    `changed` guards everything here and is notified whenever a request comes or an answer leaves. `troubles` are errors
-    of the relay's own.
+    `changed` guards all its state, and is notified of every request and every answer. `troubles` are errors of the
+    relay itself.
     """
 
     def __init__(self, host: str, port: int) -> None:
         self.upstream = (host, port)
+        self.upstream_id = 1
+        """The node id of the coordinator, as its last Metadata answer has it."""
         self.changed = threading.Condition(threading.RLock())
         self.exchanges: list[Exchange] = []
         self.plans: list[Plan] = []
@@ -282,29 +294,29 @@ class Relay:
             except OSError:
                 return
 
-    # What a scenario does
+    # For scenarios
 
     def plan(self, api: str, action: Action, code: int = 0, **options: Any) -> Plan:
-        """Let something go wrong from now on; see `Plan`."""
+        """Plan a fault from now on; see `Plan`."""
         with self.changed:
             self.plans.append(Plan(api, action, code, **options))
             return self.plans[-1]
 
     def release(self, plan: Plan, code: int | None = None) -> None:
-        """Let go what a plan holds, with another error in place of the answer if there is a `code`; hold no more."""
+        """Release the held frames of a plan, with the error `code` as answer if there is one; the plan ends."""
         with self.changed:
             plan.times = 0
-            for slot in plan.held:
-                slot.held = False
+            for slot in plan.slots:
+                slot.is_held = False
                 if code is not None:
                     self.answer_error(slot, code)
                 elif slot.withheld is not None:
-                    slot.line.hand_on(slot, slot.withheld)
+                    slot.line.forward(slot, slot.withheld)
                 slot.line.flush()
-            plan.held.clear()
+            plan.slots.clear()
 
     def drop_connections(self, client_id: str) -> None:
-        """Close every connection on which this client id was seen."""
+        """Close every connection with this client id."""
         with self.changed:
             numbers = {each.connection for each in self.exchanges if each.client_id == client_id}
         for line in self._lines:
@@ -312,12 +324,12 @@ class Relay:
                 line.close()
 
     def move_coordinator(self) -> None:
-        """Let the other broker coordinate; the old one answers NOT_COORDINATOR from now on."""
+        """Make the other broker the coordinator; the old one answers NOT_COORDINATOR from now on."""
         with self.changed:
             self.coordinator = 3 - self.coordinator
 
     def seen(self, api: str, client_id: str | None = None, since: float = 0.0) -> list[Exchange]:
-        """The requests of an API so far, oldest first."""
+        """Return the requests of an API so far, oldest first."""
         with self.changed:
             return [
                 each
@@ -326,16 +338,16 @@ class Relay:
             ]
 
     def wait(self, condition: Callable[[], Any], seconds: float) -> Any:
-        """What `condition` returns once it is true, tried whenever a frame passes; None when the time is up."""
+        """Wait until `condition` is true, checked at every frame; return its value, or None on a timeout."""
         with self.changed:
             return self.changed.wait_for(condition, seconds) or None
 
-    # Answers to clients. The lock is held.
+    # Answers to clients. The caller holds the lock.
 
     def answer_error(self, slot: _Slot, code: int) -> None:
-        """Make the answer of a slot one that says `code`."""
+        """Replace the answer of a slot by one with error `code`."""
         api, exchange = _READ_APIS[slot.key], slot.exchange
-        # What the client sent stays as it was: it is evidence.
+        # The request is evidence: normalise a copy.
         request = api.normalise(copy.deepcopy(exchange.request), exchange.version)
         response = api.shape(api.error(request, code), exchange.version)
         exchange.response = response
@@ -344,7 +356,7 @@ class Relay:
         slot.line.flush()
 
     def rewritten(self, slot: _Slot, data: bytes) -> bytes:
-        """An answer as the client gets it: with the relay's addresses in it."""
+        """Return an answer with the addresses of the relay."""
         if slot.data is not None:
             return slot.data
         exchange = slot.exchange
@@ -359,17 +371,18 @@ class Relay:
         response: Any = decoded
         exchange.response = response
         if slot.key == ApiKey.METADATA:
-            self._tell_brokers(response)
+            self._replace_brokers(response)
         elif slot.key == ApiKey.FIND_COORDINATOR:
-            for found in [response, *response.coordinators]:
-                if found.port > 0:
-                    found.node_id, found.host = self.coordinator, "127.0.0.1"
-                    found.port = self.ports[self.coordinator]
+            for each in [response, *response.coordinators]:
+                if each.port > 0:
+                    each.node_id, each.host = self.coordinator, "127.0.0.1"
+                    each.port = self.ports[self.coordinator]
         else:
             return data
         return data[:offset] + api.response.encoder(version)(response)
 
-    def _tell_brokers(self, response: Any) -> None:
+    def _replace_brokers(self, response: Any) -> None:
+        self.upstream_id = response.brokers[0].node_id
         kind = type(response.brokers[0])
         response.brokers = [kind(broker, "127.0.0.1", port) for broker, port in self.ports.items()]
         response.controller_id = 1

@@ -1,4 +1,4 @@
-"""What a run of client cases is turned into: JSON, JUnit XML, one HTML page, and evidence. It judges nothing itself."""
+"""The reports of a run of client cases: JSON, JUnit XML, one HTML page, and evidence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ vertical-align:top}summary{cursor:pointer}pre{overflow:auto;background:#f6f8fa;p
 
 
 def as_json(run: ClientRun, expectations: Expectations) -> dict[str, Any]:
-    """The run as plain data."""
+    """Return the run as plain data."""
     return {
         "schema": SCHEMA,
         "target": run.target,
@@ -65,7 +65,7 @@ def write_json(run: ClientRun, expectations: Expectations, path: Path) -> None:
 
 
 def write_junit(run: ClientRun, expectations: Expectations, path: Path) -> None:
-    """One test case per cell, and one for the invariants; a failure is what is not as expected."""
+    """Write one test case per cell, and one for the invariants; an unexpected result is a failure."""
     suite = ElementTree.Element("testsuite", name=f"clients against {run.target}")
     for each in run.results:
         element = ElementTree.SubElement(
@@ -90,7 +90,7 @@ def write_junit(run: ClientRun, expectations: Expectations, path: Path) -> None:
 
 
 def write_html(run: ClientRun, expectations: Expectations, path: Path) -> None:
-    """A table of cases by clients, and the evidence of what did not hold."""
+    """Write a table of cases by clients, and the evidence of failures."""
     clients = list(dict.fromkeys(each.client.name for each in run.results))
     by_case: dict[tuple[str, str], dict[str, list[ClientResult]]] = {}
     for each in run.results:
@@ -129,19 +129,19 @@ def _cell(results: list[ClientResult], expectations: Expectations) -> str:
 
 
 def frames(exchanges: Iterable[Exchange]) -> list[str]:
-    """Every frame as it passed the client's side of the relay: time, connection, fields, bytes."""
+    """Return every frame at the client's side of the relay: time, connection, fields, bytes."""
     exchanges = list(exchanges)
     start = exchanges[0].at if exchanges else 0.0
-    shown: list[tuple[float, list[str]]] = []
+    timed_lines: list[tuple[float, list[str]]] = []
     for each in exchanges:
         head = f"c{each.connection:<3} {each.client_id}"
         lines = [f"{(each.at - start) * 1000:10.3f} ms  {head} > {each.api} v{each.version} {each.request or ''}"]
-        shown.append((each.at, lines + hex_lines(each.request_frame, 512)))
+        timed_lines.append((each.at, lines + hex_lines(each.request_frame, 512)))
         if each.answered is not None:
             plan = " (by plan)" if each.by_plan else ""
             line = f"{(each.answered - start) * 1000:10.3f} ms  {head} < {each.api}{plan} {each.response or ''}"
-            shown.append((each.answered, [line, *hex_lines(each.response_frame, 512)]))
-    return [line for _, lines in sorted(shown, key=lambda each: each[0]) for line in lines]
+            timed_lines.append((each.answered, [line, *hex_lines(each.response_frame, 512)]))
+    return [line for _, lines in sorted(timed_lines, key=lambda each: each[0]) for line in lines]
 
 
 def _summary(result: ClientResult, expectations: Expectations) -> str:
@@ -155,7 +155,7 @@ def _first_line(result: ClientResult) -> str:
 
 
 def annotated(result: ClientResult, expectations: Expectations) -> str:
-    """The text of one cell's evidence: frames, reports and logs of the members, the coordinator's trace."""
+    """Return the text of one cell's evidence: frames, reports and logs of the members, the coordinator's trace."""
     case = result.case
     lines = [
         f"{case.id} {result.client.name} against {result.target}: {result.verdict}",
@@ -178,7 +178,7 @@ def annotated(result: ClientResult, expectations: Expectations) -> str:
 
 
 def write_evidence(run: ClientRun, expectations: Expectations, folder: Path) -> None:
-    """One file per cell that did not pass, or whose trace breaks an invariant."""
+    """Write one file per cell that did not pass, or whose trace breaks an invariant."""
     folder.mkdir(parents=True, exist_ok=True)
     for each in run.results:
         if each.verdict not in QUIET or each.violations:

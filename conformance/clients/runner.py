@@ -1,6 +1,6 @@
-"""Runs client cases: every case with every client of its protocol that can do what it needs, against one coordinator.
+"""Runs client cases: every case with every capable client of its protocol, against one coordinator.
 
-Decides what an exception out of a case means, as the runner of the server cases does, and what is kept as evidence.
+Maps the exceptions of a case to verdicts, as the runner of the server cases does, and keeps evidence.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Final
 from kafka_shim.conformance import processes
 from kafka_shim.conformance.clients.builds import ClientMissing
 from kafka_shim.conformance.clients.case import ClientCase
+from kafka_shim.conformance.clients.client_processes import Client, MemberFailed
 from kafka_shim.conformance.clients.consumer_scenario import HEARTBEAT, ConsumerScenario
-from kafka_shim.conformance.clients.crew import Client, MemberFailed
 from kafka_shim.conformance.clients.relay import Exchange
 from kafka_shim.conformance.clients.scenario import Scenario
 from kafka_shim.conformance.peer import Peer
@@ -29,16 +29,16 @@ from kafka_shim.conformance.targets.shim import ShimTarget
 from kafka_shim.conformance.verdict import Failed, Level, Skipped, Verdict
 
 QUIET: Final = frozenset({Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED})
-"""Verdicts of which no evidence is kept."""
+"""Verdicts without evidence."""
 
 
 @dataclass(frozen=True)
 class ClientResult:
-    """What one case came to with one client.
+    """The result of one case with one client.
 
     `target` is the coordinator it ran against. `story` is the group's frames, a line each. `exchanges`, `logs` (reports
-    and log of each member) and `trace` (the coordinator's, of this group) are evidence, kept where something is not as
-    it should be. `violations` are the invariants that the coordinator's trace of this group shows broken.
+    and log of each member) and `trace` (the coordinator's, of this group) are evidence, kept for failures. `violations`
+    are the broken invariants in the coordinator's trace of this group.
     """
 
     case: ClientCase
@@ -58,7 +58,7 @@ class ClientResult:
 
 @dataclass
 class ClientRun:
-    """A finished run. `missing` says, by client, why it could not be had."""
+    """A finished run. `missing` has the reason for each client that is not available."""
 
     target: str
     description: str
@@ -69,17 +69,17 @@ class ClientRun:
 
 
 def abilities(client: Client) -> frozenset[str]:
-    """What cases may need of a client."""
-    found = set(client.abilities)
+    """Return the abilities of a client that cases may need."""
+    names = set(client.abilities)
     if "cooperative-sticky" in client.assignors:
-        found.add("cooperative")
+        names.add("cooperative")
     if client.static:
-        found.add("static")
-    return frozenset(found)
+        names.add("static")
+    return frozenset(names)
 
 
 def run_one(instance: Instance, case: ClientCase, client: Client) -> ClientResult:
-    """Run one case with one client; never raises for what the client does."""
+    """Run one case with one client; never raises because of the client."""
     missing = case.needs - abilities(client)
     if missing:
         return ClientResult(case, client, Verdict.SKIP, f"the client has no {', '.join(sorted(missing))}", 0.0)
@@ -104,7 +104,7 @@ def run_one(instance: Instance, case: ClientCase, client: Client) -> ClientResul
     if result.verdict not in (Verdict.PASS, Verdict.SKIP) and scenario.relay.troubles:
         result = replace(result, verdict=Verdict.HARNESS_ERROR, reason=scenario.relay.troubles[0])
     if result.verdict not in QUIET:
-        logs = [member.log() for member in scenario.crew.members]
+        logs = [member.log() for member in scenario.processes.members]
         result = replace(result, exchanges=scenario.relay.exchanges, logs=logs)
     return replace(result, seconds=time.monotonic() - start)
 
@@ -155,7 +155,7 @@ def run(
 
 
 def unavailable(client: Client) -> str:
-    """Why a client cannot be had on this machine; empty if it can. What has to be built is built."""
+    """Return the reason why a client is not available, or an empty text. Builds the client if needed."""
     try:
         client.command()
     except ClientMissing as missing:
@@ -164,7 +164,7 @@ def unavailable(client: Client) -> str:
 
 
 def run_cell(peer: Peer, target: str, case: ClientCase, client: Client, missing: dict[str, str]) -> ClientResult:
-    """Run one case with one client on the target of that name, or say why it cannot be run here."""
+    """Run one case with one client on the target of that name, or return why it cannot run here."""
     if client.name in missing:
         return ClientResult(case, client, Verdict.SKIP, missing[client.name], 0.0, target=target)
     if case.protocol == "consumer" and not peer.offers(HEARTBEAT):
@@ -174,7 +174,7 @@ def run_cell(peer: Peer, target: str, case: ClientCase, client: Client, missing:
 
 
 def with_traces(results: list[ClientResult], folder: Path, violations: list[str]) -> list[ClientResult]:
-    """The results with the coordinator's trace of their groups."""
+    """Return the results with the coordinator's trace of their groups."""
     broken = {each.group: [line for line in violations if f" group {each.group} " in line] for each in results}
     traces: dict[str, list[str]] = {
         each.group: [] for each in results if each.group and (each.verdict not in QUIET or broken[each.group])

@@ -1,7 +1,6 @@
-"""What a client case has in its hands: members of one group behind a relay, and ways to say what must hold.
+"""The tools of a client case: members of one group behind a relay, waits, and assertions.
 
-Decides how the group is made and which waits there are; every wait ends with the event that fulfils it. It does not
-know which client its members are.
+Every wait ends with the event that fulfils it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, Final
 from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.conformance.clients.crew import CLIENTS, Client, Crew, Member, Partition
+from kafka_shim.conformance.clients.client_processes import CLIENTS, Client, ClientProcesses, Member, Partition
 from kafka_shim.conformance.clients.relay import Exchange, Relay
 from kafka_shim.conformance.targets import Instance
 from kafka_shim.conformance.verdict import Failed
@@ -40,7 +39,7 @@ GROUP_APIS: Final = frozenset(
 
 
 class Scenario:
-    """One run of a client case. Use it in a `with` block. Times are seconds, but for settings of clients."""
+    """One run of a client case. Use it in a `with` block. Times are seconds, except for client settings."""
 
     def __init__(self, instance: Instance, client: Client) -> None:
         unique = uuid.uuid4().hex[:10]
@@ -48,7 +47,7 @@ class Scenario:
         self.group = f"client-{unique}"
         self.topic = f"client-topic-{unique}"
         self.relay = Relay(instance.host, instance.port)
-        self.crew = Crew(self.relay.bootstrap, self.group)
+        self.processes = ClientProcesses(self.relay.bootstrap, self.group)
         self._instance = instance
         self.partitions: list[Partition] = []
 
@@ -57,20 +56,20 @@ class Scenario:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.crew.end()
+        self.processes.end()
         self.relay.__exit__()
 
     # -- the group
 
     def make_topic(self, partitions: int = 4) -> None:
-        """Make the topic that all members subscribe to."""
+        """Create the topic that all members subscribe to."""
         request = CreateTopicsRequest([CreatableTopic(self.topic, partitions, 1, [], [])], 10_000)
         answer = self.call(request, CREATE_TOPICS_VERSION)
         self.check(answer.topics[0].error_code == 0, "the topic could not be made")
         self.partitions = sorted({*self.partitions, *((self.topic, number) for number in range(partitions))})
 
     def call(self, request: Message, version: int) -> Any:
-        """The coordinator's answer to a request of the suite's own, past the relay."""
+        """Send a request of the suite to the coordinator, not through the relay; return the answer."""
         connection = Connection(
             self._instance.endpoints[0],
             patience=PATIENCE,
@@ -84,7 +83,7 @@ class Scenario:
             connection.close()
 
     def start(self, **config: Any) -> Member:
-        """A member of the group. `config` as an adapter takes it."""
+        """Start a member of the group. `config` is that of an adapter."""
         if not self.partitions:
             self.make_topic()
         usual = {
@@ -94,10 +93,10 @@ class Scenario:
             "protocol": self.client.protocol,
             "verbose": True,
         }
-        return self.crew.start(self.client, **(usual | config))
+        return self.processes.start(self.client, **(usual | config))
 
     def stable(self, count: int = 1, **config: Any) -> list[Member]:
-        """Members that share all partitions."""
+        """Start members, and wait until they share all partitions."""
         members = [self.start(**config) for _ in range(count)]
         self.share(members)
         return members
@@ -105,7 +104,7 @@ class Scenario:
     def share(self, members: Iterable[Member], patience: float = PATIENCE) -> None:
         """Wait until these members own all partitions, each exactly once, in one generation, and in even shares.
 
-        Before a cooperative rebalance has ended, all may be owned too, but not evenly.
+        Before the end of a cooperative rebalance they may own all of them too, but not evenly.
         """
         members = list(members)
 
@@ -118,72 +117,72 @@ class Scenario:
         self.until(shared, "the members share all partitions", patience)
 
     def generation(self, member: Member) -> int:
-        """The generation of its last answer."""
+        """Return the generation in the member's last answer."""
         joined = [each for each in self.relay.seen("JoinGroup", member.name) if each.error == 0]
         return int(joined[-1].response.generation_id) if joined else -1
 
     def member_id(self, member: Member) -> str:
-        """The member id of its last answer. Not every library shows it."""
+        """Return the member id in the member's last answer. Not every library shows it."""
         joined = [each for each in self.relay.seen("JoinGroup", member.name) if each.error == 0]
         return str(joined[-1].response.member_id) if joined else ""
 
     def produce(self, count: int = 40) -> None:
-        """Records, spread over all partitions, by a member outside of the group."""
+        """Write records, spread over all partitions, with a client outside of the group."""
         records: list[list[object]] = [[n % len(self.partitions), None, f"{n}", []] for n in range(count)]
-        producer = self.crew.start(CLIENTS["kafka-python-3.0"])
+        producer = self.processes.start(CLIENTS["kafka-python-3.0"])
         producer.do("produce", topic=self.topic, records=records)
         producer.close()
 
     # -- waiting
 
     def until(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-        """Wait for reports of the members; `Failed` when they do not come."""
-        self.crew.all_started()
-        with self.crew.changed:
-            found = self.crew.changed.wait_for(condition, patience)
-        if not found:
-            owned = {member.name: sorted(number for _, number in member.owns) for member in self.crew.members}
+        """Wait for reports of the members; raise `Failed` if they do not come."""
+        self.processes.all_started()
+        with self.processes.changed:
+            value = self.processes.changed.wait_for(condition, patience)
+        if not value:
+            owned = {member.name: sorted(number for _, number in member.owns) for member in self.processes.members}
             raise Failed(f"not within {patience:.0f} s: {what}; owned: {owned}\n{self.story()}")
-        return found
+        return value
 
     def frames(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-        """Wait for frames; `Failed` when they do not come."""
-        self.crew.all_started()
-        found = self.relay.wait(condition, patience)
-        if not found:
+        """Wait for frames; raise `Failed` if they do not come."""
+        self.processes.all_started()
+        value = self.relay.wait(condition, patience)
+        if not value:
             raise Failed(f"not within {patience:.0f} s: {what}\n{self.story()}")
-        return found
+        return value
 
     def request(self, api: str, member: Member, since: float, patience: float = PATIENCE, **fields: Any) -> Exchange:
         """Wait for a request of a member after a time, with these fields."""
 
-        def found() -> Exchange | None:
+        def match() -> Exchange | None:
             for each in self.relay.seen(api, member.name, since):
                 if all(getattr(each.request, name, None) == value for name, value in fields.items()):
                     return each
             return None
 
-        request: Exchange = self.frames(found, f"{member.name} sends {api} {fields or ''}", patience)
+        request: Exchange = self.frames(match, f"{member.name} sends {api} {fields or ''}", patience)
         return request
 
     def answered(self, api: str, member: Member, since: float, error: int = 0) -> Exchange:
         """Wait for an answer with this error, to a request of a member after a time."""
 
-        def found() -> Exchange | None:
+        def match() -> Exchange | None:
             return next((each for each in self.relay.seen(api, member.name, since) if each.error == error), None)
 
-        exchange: Exchange = self.frames(found, f"{member.name} is answered {error} to {api}")
+        exchange: Exchange = self.frames(match, f"{member.name} is answered {error} to {api}")
         return exchange
 
-    # -- what must hold
+    # -- assertions
 
     def check(self, holds: bool, otherwise: str) -> None:
-        """`Failed` with the text unless it holds."""
+        """Raise `Failed` with the text unless `holds` is true."""
         if not holds:
             raise Failed(f"{otherwise}\n{self.story()}")
 
     def ids(self, member: Member, since: float = 0.0) -> set[str]:
-        """The member ids in its JoinGroups."""
+        """Return the member ids in its JoinGroups."""
         return {
             each.request.member_id
             for each in self.relay.seen("JoinGroup", member.name, since)
@@ -191,7 +190,7 @@ class Scenario:
         }
 
     def expelled(self, names: set[str]) -> list[Exchange]:
-        """Answers UNKNOWN_MEMBER_ID to one of these members, from the coordinator and not from a plan."""
+        """Return the UNKNOWN_MEMBER_ID answers to these members that come from the coordinator, not from a plan."""
         return [
             each
             for each in self.relay.exchanges
@@ -199,16 +198,16 @@ class Scenario:
         ]
 
     def rounds(self, since: float = 0.0) -> int:
-        """How many generations were begun, as the answers to JoinGroup say."""
+        """Count the generations in the answers to JoinGroup."""
         return len(
             {each.response.generation_id for each in self.relay.seen("JoinGroup", since=since) if each.error == 0}
         )
 
     def aftermath(self) -> None:
-        """What must hold at the end of every case, whatever it looked at."""
+        """Check the general requirements at the end of a case; none for the classic protocol."""
 
     def story(self) -> str:
-        """The group's frames, for evidence. Of heartbeats that only repeat one another the first and last are shown."""
+        """Return the frames of the group as evidence; repeated heartbeats are counted instead of listed."""
         exchanges = [each for each in list(self.relay.exchanges) if each.api in GROUP_APIS]
         start = exchanges[0].at if exchanges else 0.0
         lines: list[str] = []
@@ -230,7 +229,7 @@ class Scenario:
 
 
 def request_fields(exchange: Exchange) -> str:
-    """The few fields of a request by which a group's frames are read."""
+    """Return the fields of a request that explain its place in the story."""
     request = exchange.request
     if request is None or exchange.api not in ("ConsumerGroupHeartbeat", "OffsetCommit"):
         return ""
@@ -240,12 +239,12 @@ def request_fields(exchange: Exchange) -> str:
     numbers = "" if owned is None else f" owns {[number for topic in owned for number in topic.partitions]}"
     subscribed = "" if request.subscribed_topic_names is None else f" to {request.subscribed_topic_names}"
     answer = exchange.response
-    heard = "" if answer is None else f", gets epoch {answer.member_epoch}"
+    gets = "" if answer is None else f", gets epoch {answer.member_epoch}"
     if answer is not None and answer.assignment is not None:
-        heard += f" and {[number for topic in answer.assignment.topic_partitions for number in topic.partitions]}"
-    return f" epoch {request.member_epoch}{numbers}{subscribed}{heard}"
+        gets += f" and {[number for topic in answer.assignment.topic_partitions for number in topic.partitions]}"
+    return f" epoch {request.member_epoch}{numbers}{subscribed}{gets}"
 
 
 def now() -> float:
-    """Seconds, as exchanges have them."""
+    """Return the time in seconds, on the clock of exchanges."""
     return time.monotonic()

@@ -1,4 +1,4 @@
-"""`kafka-shim conformance template LANGUAGE`: the beginnings of an adapter, written into a folder."""
+"""`kafka-shim conformance template LANGUAGE`: writes a template of an adapter into a folder."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TEMPLATES: Final = {
     ),
     "rust": ("rust", "cargo build --release && kafka-shim conformance --adapter target/release/adapter"),
 }
-"""By language, a file or a folder, and what to do with it."""
+"""The template of each language, a file or a folder, and the commands to use it."""
 
 
 @click.command()
 @click.argument("language", type=click.Choice(list(TEMPLATES)))
 @click.option("--into", type=click.Path(file_okay=False, path_type=Path), default=Path("."), show_default=True)
 def template(language: str, into: Path) -> None:
-    """Write the beginnings of an adapter for a client of one's own."""
+    """Write a template of an adapter for your own client."""
     name, usage = TEMPLATES[language]
     source = FOLDER / name
     files = [source] if source.is_file() else sorted(path for path in source.rglob("*") if path.is_file())
@@ -34,7 +34,7 @@ def template(language: str, into: Path) -> None:
     for path in files:
         to = into / path.relative_to(base)
         if to.exists():
-            raise click.UsageError(f"{to} is there already")
+            raise click.UsageError(f"{to} exists already")
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, to)
         click.echo(f"wrote {to}")

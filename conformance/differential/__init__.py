@@ -1,1 +1,1 @@
-"""Differential mode: one random script on two targets, and the first thing they say differently."""
+"""Differential mode: plays one random script on two targets, and reports the first different answer."""

@@ -1,4 +1,4 @@
-"""One member of a script as a target sees it: what its last answers said. Decides nothing."""
+"""The state of one member of a script on one target, from its last answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafka_shim.conformance.wire import Connection
 
 
 class Actor:
-    """What one member has: the ids and the generation of its last answers, what it was assigned and what it owns."""
+    """One member: ids and generation from its last answers, its assignment, and the partitions it owns."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -28,6 +28,6 @@ class Actor:
         self.endpoint_epoch = 0
         self.idle: list[Connection] = []
 
-    def begin_anew(self) -> None:
-        """It has left; `former` is the id that it had."""
+    def forget_member(self) -> None:
+        """Clear the state of a member that left; `former` remembers its id."""
         self.former, self.id, self.generation, self.members = self.id, "", -1, []

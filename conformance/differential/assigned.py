@@ -1,11 +1,11 @@
-"""What scripts say to groups whose coordinator assigns: consumer, share and streams groups.
+"""Builds the requests of a script to groups with a server-side assignor: consumer, share and streams groups.
 
-Decides what a step's `variant` means in a heartbeat, and in the requests about offsets of share groups. It does not
-know how a request is sent.
+The `variant` of a step selects the contents of its request; the enums here name the variants.
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any, Final
 
 from kafka_shim.apis.alter_share_group_offsets import AlterShareGroupOffsetsRequest
@@ -22,40 +22,99 @@ from kafka_shim.conformance.differential.actor import Actor
 from kafka_shim.conformance.differential.script import ACTORS, Step
 
 TOPIC: Final = "conformance-60"
-"""It is shared out evenly by up to five members: who has one more would be the order of a hash table."""
+"""Up to five members divide its 60 partitions evenly; a remainder would follow the order of a hash table."""
 OTHER_TOPIC: Final = "conformance-8"
 MISSING_TOPIC: Final = "conformance-missing"
 LONG_MS: Final = 60_000
 
-_SUBSCRIBED: Final[dict[str, Any]] = {"rebalance_timeout_ms": LONG_MS, "subscribed_topic_names": [TOPIC]}
-_ENTRANCES: Final[tuple[dict[str, Any], ...]] = (
-    _SUBSCRIBED | {"topic_partitions": []},
-    _SUBSCRIBED | {"subscribed_topic_names": [TOPIC, OTHER_TOPIC], "topic_partitions": []},
-    _SUBSCRIBED | {"subscribed_topic_regex": "(", "topic_partitions": []},
-    _SUBSCRIBED | {"server_assignor": "range", "topic_partitions": []},
-    {"rebalance_timeout_ms": LONG_MS, "topic_partitions": []},
-    _SUBSCRIBED | {"server_assignor": "nobody's", "topic_partitions": []},
-)
-"""What a heartbeat that joins a consumer group says, by `variant`."""
-_BEATS: Final[tuple[dict[str, Any], ...]] = (
-    {},
-    {},
-    _SUBSCRIBED,
-    {"subscribed_topic_names": [OTHER_TOPIC]},
-    {},
-    {"server_assignor": "range"},
-)
-"""What another says, by `variant`: with 1 and 2 the member owns what it was assigned and says so, with 4 it says that
-it owns what it had."""
 
-_SHARED: Final[tuple[list[str] | None, ...]] = ([TOPIC], [TOPIC, OTHER_TOPIC], [], [MISSING_TOPIC], None, [OTHER_TOPIC])
-"""What whoever joins a share group subscribes to, by `variant`."""
-_SHARED_LATER: Final[tuple[list[str] | None, ...]] = (None, None, [TOPIC], [OTHER_TOPIC], None, [])
-"""What a member subscribes to later."""
+class ConsumerJoin(IntEnum):
+    """The variants of a heartbeat that joins a consumer group."""
+
+    ONE_TOPIC = 0
+    TWO_TOPICS = 1
+    INVALID_REGEX = 2
+    RANGE_ASSIGNOR = 3
+    NO_SUBSCRIPTION = 4
+    UNKNOWN_ASSIGNOR = 5
+
+
+class ConsumerBeat(IntEnum):
+    """The variants of a later heartbeat.
+
+    OWN_ASSIGNED owns and reports the assignment; OWN_SAME repeats the last report.
+    """
+
+    EMPTY = 0
+    OWN_ASSIGNED = 1
+    OWN_ASSIGNED_AND_SUBSCRIBE = 2
+    OTHER_TOPIC = 3
+    OWN_SAME = 4
+    RANGE_ASSIGNOR = 5
+
+
+class StreamsJoin(IntEnum):
+    """The variants of a heartbeat that joins a streams group. SHARED_PROCESS sends the process id of other members."""
+
+    ONE_TOPIC = 0
+    TWO_TOPICS = 1
+    MISSING_TOPIC = 2
+    SHARED_PROCESS = 3
+    NEWER_TOPOLOGY = 4
+    NO_TOPOLOGY = 5
+
+
+class StreamsBeat(IntEnum):
+    """The variants of a later heartbeat.
+
+    RUN_ASSIGNED runs and reports the assigned tasks; RUN_SAME repeats the last report.
+    """
+
+    EMPTY = 0
+    RUN_ASSIGNED = 1
+    RUN_ASSIGNED_TOO = 2
+    RUN_UNKNOWN_TASK = 3
+    RUN_SAME = 4
+    SHUT_DOWN = 5
+
+
+_LEAVE_AS_STATIC: Final = 5
+"""The variant of a share or streams heartbeat that leaves with epoch -2."""
+
+_SUBSCRIBED: Final[dict[str, Any]] = {"rebalance_timeout_ms": LONG_MS, "subscribed_topic_names": [TOPIC]}
+_CONSUMER_JOINS: Final[dict[ConsumerJoin, dict[str, Any]]] = {
+    ConsumerJoin.ONE_TOPIC: _SUBSCRIBED,
+    ConsumerJoin.TWO_TOPICS: _SUBSCRIBED | {"subscribed_topic_names": [TOPIC, OTHER_TOPIC]},
+    ConsumerJoin.INVALID_REGEX: _SUBSCRIBED | {"subscribed_topic_regex": "("},
+    ConsumerJoin.RANGE_ASSIGNOR: _SUBSCRIBED | {"server_assignor": "range"},
+    ConsumerJoin.NO_SUBSCRIPTION: {"rebalance_timeout_ms": LONG_MS},
+    ConsumerJoin.UNKNOWN_ASSIGNOR: _SUBSCRIBED | {"server_assignor": "nobody's"},
+}
+_CONSUMER_BEATS: Final[dict[ConsumerBeat, dict[str, Any]]] = {
+    ConsumerBeat.OWN_ASSIGNED_AND_SUBSCRIBE: _SUBSCRIBED,
+    ConsumerBeat.OTHER_TOPIC: {"subscribed_topic_names": [OTHER_TOPIC]},
+    ConsumerBeat.RANGE_ASSIGNOR: {"server_assignor": "range"},
+}
+_OWN_ASSIGNED: Final = frozenset({ConsumerBeat.OWN_ASSIGNED, ConsumerBeat.OWN_ASSIGNED_AND_SUBSCRIBE})
+_REPORT_OWNED: Final = _OWN_ASSIGNED | {ConsumerBeat.OWN_SAME}
+_RUN_ASSIGNED: Final = frozenset({StreamsBeat.RUN_ASSIGNED, StreamsBeat.RUN_ASSIGNED_TOO})
+_REPORT_TASKS: Final = _RUN_ASSIGNED | {StreamsBeat.RUN_UNKNOWN_TASK, StreamsBeat.RUN_SAME}
+
+_SHARE_JOINS: Final[tuple[list[str] | None, ...]] = (
+    [TOPIC],
+    [TOPIC, OTHER_TOPIC],
+    [],
+    [MISSING_TOPIC],
+    None,
+    [OTHER_TOPIC],
+)
+"""The subscription of a heartbeat that joins a share group, by `variant`."""
+_SHARE_BEATS: Final[tuple[list[str] | None, ...]] = (None, None, [TOPIC], [OTHER_TOPIC], None, [])
+"""The subscription of a later heartbeat, by `variant`; None sends none."""
 
 
 def consumer_beat(group: str, actor: Actor, step: Step, member: str, version: int) -> ConsumerGroupHeartbeatRequest:
-    """A heartbeat of the consumer protocol; what `variant` means is in `_ENTRANCES` and `_BEATS`."""
+    """Return a heartbeat of the consumer protocol; updates the owned partitions of the actor."""
     instance = actor.instance if step.instance == "own" else None
     if step.instance not in ("own", "none"):
         instance = ACTORS[int(step.instance)]
@@ -63,32 +122,36 @@ def consumer_beat(group: str, actor: Actor, step: Step, member: str, version: in
         return ConsumerGroupHeartbeatRequest(group, member, -1 - step.variant % 2, instance)
     epoch = 0 if step.do == "enter" else epoch_of(actor, step)
     request = ConsumerGroupHeartbeatRequest(group, member, epoch, instance)
-    fields = (_ENTRANCES if step.do == "enter" else _BEATS)[step.variant % len(_BEATS)]
+    if step.do == "enter":
+        actor.assigned, actor.owned = [], []
+        request.topic_partitions = []
+        fields = _CONSUMER_JOINS[ConsumerJoin(step.variant)]
+    else:
+        beat = ConsumerBeat(step.variant)
+        if beat in _OWN_ASSIGNED:
+            actor.owned = actor.assigned
+        if beat in _REPORT_OWNED:
+            request.topic_partitions = actor.owned
+        fields = _CONSUMER_BEATS.get(beat, {})
     for name, value in fields.items():
         setattr(request, name, value)
     if not version:
         request.subscribed_topic_regex = None
-    if step.do == "enter":
-        actor.assigned, actor.owned = [], []
-    elif step.variant in (1, 2):
-        actor.owned = actor.assigned
-    if step.do == "beat" and step.variant in (1, 2, 4):
-        request.topic_partitions = actor.owned
     return request
 
 
 def share_beat(group: str, actor: Actor, step: Step, member: str) -> ShareGroupHeartbeatRequest:
-    """A heartbeat of a share group; what `variant` means is in `_SHARED` and `_SHARED_LATER`."""
+    """Return a heartbeat of a share group."""
     if step.do == "share-leave":
-        return ShareGroupHeartbeatRequest(group, member, -2 if step.variant == 5 else -1)
+        return ShareGroupHeartbeatRequest(group, member, -2 if step.variant == _LEAVE_AS_STATIC else -1)
     joins = step.do == "share-join"
-    names = (_SHARED if joins else _SHARED_LATER)[step.variant % len(_SHARED)]
+    names = (_SHARE_JOINS if joins else _SHARE_BEATS)[step.variant]
     actor.topics = actor.topics if names is None else names
     return ShareGroupHeartbeatRequest(group, member, 0 if joins else epoch_of(actor, step), None, names)
 
 
 def share_offsets(group: str, step: Step) -> Message:
-    """How far a share group has come, where it is to go on, or what it is to forget."""
+    """Return a request that describes, alters or deletes offsets of a share group."""
     topic = MISSING_TOPIC if step.variant == 5 else TOPIC
     if step.do == "share-alter":
         partitions = [AlteredPartition(number, step.variant) for number in sorted({0, step.variant, 10 * step.variant})]
@@ -100,40 +163,44 @@ def share_offsets(group: str, step: Step) -> Message:
 
 
 def streams_beat(group: str, actor: Actor, step: Step, member: str) -> StreamsGroupHeartbeatRequest:
-    """A heartbeat of a streams group. To join by `variant`: 1 another topology, 2 a topic that is missing, 3 in the
-    process of others, 4 a newer topology, 5 none. Later: 1 and 2 the member runs what it was assigned and says so, 3 it
-    says that it runs a task there is not, 4 what it had; 5 it asks all to end."""
+    """Return a heartbeat of a streams group; updates the running tasks of the actor."""
     if step.do == "stream-leave":
-        return StreamsGroupHeartbeatRequest(group, member, -2 if step.variant == 5 else -1)
+        return StreamsGroupHeartbeatRequest(group, member, -2 if step.variant == _LEAVE_AS_STATIC else -1)
     if step.do == "stream-join":
         actor.active, actor.runs = [], []
-        sources = {1: [TOPIC, OTHER_TOPIC], 2: [TOPIC, MISSING_TOPIC]}.get(step.variant, [TOPIC])
-        return StreamsGroupHeartbeatRequest(
-            group,
-            member,
-            0,
-            0,
-            rebalance_timeout_ms=LONG_MS,
-            topology=None
-            if step.variant == 5
-            else Topology(int(step.variant == 4), [Subtopology("0", source_topics=sources)]),
-            active_tasks=[],
-            standby_tasks=[],
-            warmup_tasks=[],
-            process_id="shared" if step.variant == 3 else f"process-{actor.number}",
-            client_tags=[],
-        )
+        return _streams_join(group, actor, StreamsJoin(step.variant), member)
+    beat = StreamsBeat(step.variant)
     request = StreamsGroupHeartbeatRequest(group, member, epoch_of(actor, step), actor.endpoint_epoch)
-    if step.variant in (1, 2):
+    if beat in _RUN_ASSIGNED:
         actor.runs = actor.active
-    if step.variant in (1, 2, 3, 4):
-        request.active_tasks = [TaskIds("0", [99])] if step.variant == 3 else actor.runs
+    if beat in _REPORT_TASKS:
+        request.active_tasks = [TaskIds("0", [99])] if beat is StreamsBeat.RUN_UNKNOWN_TASK else actor.runs
         request.standby_tasks, request.warmup_tasks = [], []
-    request.shutdown_application = step.variant == 5
+    request.shutdown_application = beat is StreamsBeat.SHUT_DOWN
     return request
 
 
+def _streams_join(group: str, actor: Actor, join: StreamsJoin, member: str) -> StreamsGroupHeartbeatRequest:
+    more = {StreamsJoin.TWO_TOPICS: [OTHER_TOPIC], StreamsJoin.MISSING_TOPIC: [MISSING_TOPIC]}.get(join, [])
+    subtopology = Subtopology("0", source_topics=[TOPIC, *more])
+    return StreamsGroupHeartbeatRequest(
+        group,
+        member,
+        0,
+        0,
+        rebalance_timeout_ms=LONG_MS,
+        topology=None
+        if join is StreamsJoin.NO_TOPOLOGY
+        else Topology(int(join is StreamsJoin.NEWER_TOPOLOGY), [subtopology]),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id="shared" if join is StreamsJoin.SHARED_PROCESS else f"process-{actor.number}",
+        client_tags=[],
+    )
+
+
 def epoch_of(actor: Actor, step: Step) -> int:
-    """The generation or member epoch that a step says."""
+    """Return the generation or member epoch that a step sends."""
     own = actor.generation
     return {"own": own, "none": 0, "-1": own - 1, "+1": own + 1}[step.generation]

@@ -1,9 +1,10 @@
-"""`--against`: two targets compared by random scripts, on the console and as JSON."""
+"""`--against`: compares two targets by random scripts, on the console and as JSON."""
 
 from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -13,54 +14,63 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from kafka_shim.conformance.differential.run import Finding, Report
 from kafka_shim.conformance.differential.run import run as run_scripts
-from kafka_shim.conformance.differential.script import described
-from kafka_shim.conformance.invariants import tell_violations
+from kafka_shim.conformance.differential.script import as_data
+from kafka_shim.conformance.invariants import print_violations
 from kafka_shim.conformance.targets import TargetError, open_target
 
 
 def run(
-    console: Console, left: str, right: str, scripts: int, seed: int | None, jobs: int, json_path: Path | None
+    console: Console,
+    first: str,
+    second: str,
+    scripts: int,
+    seed: int | None,
+    jobs: int,
+    json_path: Path | None,
+    kinds: Sequence[str] = (),
 ) -> int:
-    """Compare two targets and tell what they say differently; the exit code."""
+    """Compare two targets by scripts of these kinds of groups, without any of all that both have, and print their
+    different answers; return the exit code."""
     seed = random.randrange(1_000_000) if seed is None else seed
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         with Progress(*columns, console=console, transient=True) as progress:
-            task = progress.add_task(f"{left} against {right}", total=scripts)
+            task = progress.add_task(f"{first} against {second}", total=scripts)
             report = run_scripts(
-                (open_target(left), open_target(right)),
+                (open_target(first), open_target(second)),
                 scripts,
                 seed=seed,
                 jobs=jobs,
-                played=lambda count: progress.advance(task, count),
-                discovered=lambda finding: tell(progress.console, left, right, finding),
+                kinds=kinds,
+                on_script=lambda count: progress.advance(task, count),
+                on_finding=lambda finding: print_finding(progress.console, first, second, finding),
             )
     except TargetError as error:
-        click.echo(f"a target could not be had: {error}", err=True)
+        click.echo(f"cannot use a target: {error}", err=True)
         return 2
     console.print(
         f"{report.scripts} scripts (seed {seed}), {report.steps} steps compared, {len(report.findings)} differences, "
-        f"{report.undetermined} scripts ended early at a choice that is free, "
+        f"{report.undetermined} scripts ended early where Kafka's choice is random, "
         f"{len(report.violations)} invariants broken"
     )
-    tell_violations(console, report.violations)
+    print_violations(console, report.violations)
     if json_path:
         json_path.write_text(json.dumps(as_json(report, seed), indent=1) + "\n")
     return 1 if report.findings or report.violations else 0
 
 
-def tell(console: Console, left: str, right: str, finding: Finding) -> None:
+def print_finding(console: Console, first: str, second: str, finding: Finding) -> None:
     """Print one finding."""
     difference = finding.difference
     console.print(f"[red]different[/] at step {difference.step}: {escape(difference.about)}", soft_wrap=True)
     for number, step in enumerate(finding.script):
         console.print(f"  {number:2} {escape(str(step))}", soft_wrap=True)
-    for name, result in ((left, difference.left), (right, difference.right)):
+    for name, result in ((first, difference.first), (second, difference.second)):
         console.print(f"  {escape(name)}: {escape(result)}", soft_wrap=True)
 
 
 def as_json(report: Report, seed: int) -> dict[str, object]:
-    """A report for programs."""
+    """Return a report as plain data."""
     return {
         "targets": report.targets,
         "seed": seed,
@@ -70,10 +80,10 @@ def as_json(report: Report, seed: int) -> dict[str, object]:
         "kinds": dict(report.kinds),
         "findings": [
             {
-                "script": described(finding.script),
+                "script": as_data(finding.script),
                 "step": finding.difference.step,
                 "about": finding.difference.about,
-                "results": [finding.difference.left, finding.difference.right],
+                "results": [finding.difference.first, finding.difference.second],
             }
             for finding in report.findings
         ],

@@ -1,8 +1,8 @@
-"""Compares the answers of two targets to one script, modulo ids and times.
+"""Compares the answers of two targets to one script, without ids and times.
 
-Decides which differences count: ids are replaced by the actor that got them, throttle times and the wording of messages
-are left out, lists without a defined order are sorted. What Kafka picks by the order of a hash table is no difference
-either; from such a point on the two stories may differ, and nothing is compared.
+Ids are replaced by the number of their actor; throttle times and the wording of messages are ignored; lists without a
+defined order are sorted. A choice that Kafka makes by the order of a hash table is not a difference; the comparison
+ends there, because later answers depend on it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, Final
 from kafka_shim.apis.consumer_protocol import assignment_from_bytes
 from kafka_shim.apis.wire import Message, Struct
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.conformance.differential.play import Answer, Played
+from kafka_shim.conformance.differential.play import Answer, Transcript
 from kafka_shim.conformance.differential.script import Script
 
-_UNSAID: Final = frozenset({"throttle_time_ms", "error_message", "authorized_operations"})
+_IGNORED_FIELDS: Final = frozenset({"throttle_time_ms", "error_message", "authorized_operations"})
 _ANY_ORDER: Final = frozenset(
     {"members", "groups", "topics", "partitions", "topic_partitions", "subscribed_topic_names"}
 )
@@ -32,29 +32,29 @@ _DEPARTURES: Final = frozenset({"leave", "wait", "disconnect", "depart", "enter"
 class Difference:
     """The first difference of two targets: the step, the field, and the value of each.
 
-    `kind` is the same for differences that may well have one reason: the request, and what is different in the answers.
+    Differences with the same `kind`, the request and the changed fields, probably have one cause.
     """
 
     step: int
     about: str
-    left: str
-    right: str
+    first: str
+    second: str
     kind: str
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a comparison came to: the difference, if any, and how many steps were compared."""
+    """The result of a comparison: the difference, if any, and the number of compared steps."""
 
     difference: Difference | None
     steps: int
 
 
-def compare(script: Script, left: Played, right: Played, group: str) -> Outcome:
-    """The first difference."""
+def compare(script: Script, first: Transcript, second: Transcript, group: str) -> Outcome:
+    """Return the first difference."""
     alike = True
     for at in range(len(script)):
-        views = [View(played, group) for played in (left, right)]
+        views = [View(transcript, group) for transcript in (first, second)]
         alike = alike and views[0].shares(at) == views[1].shares(at)
         both = [view.answers(at) for view in views]
         for key in sorted(both[0].keys() | both[1].keys()):
@@ -74,19 +74,21 @@ def compare(script: Script, left: Played, right: Played, group: str) -> Outcome:
 
 
 def _is_by_shares(one: Any, other: Any, *, alike: bool) -> bool:
-    """Whether two answers or states differ only in how many partitions each member has, or, where members have had
-    other partitions than on the other target, in what follows from that: who waits for whom."""
+    """Return True if only the number of partitions per member differs.
+
+    If members had other partitions than on the other target (not `alike`), epochs and states may differ too.
+    """
     return _without(_SHARES, one) == _without(_SHARES, other) or (
         not alike and _without(_SHARES | _FOLLOWING, one) == _without(_SHARES | _FOLLOWING, other)
     )
 
 
 def is_explained(script: Script, sent: int, at: int, one: Any, other: Any) -> bool:
-    """Whether a difference is one we know and keep.
+    """Return True for a difference that is known and compared.
 
-    A JoinGroup or SyncGroup whose member sent another while it was parked, and a SyncGroup whose member left: Kafka
-    forgets it and never answers, which leaves its connection stuck for good; ours answers REBALANCE_IN_PROGRESS, and
-    UNKNOWN_MEMBER_ID to who left.
+    A JoinGroup or SyncGroup of a member that sent another one while it was parked, and a SyncGroup of a member that
+    left: Kafka forgets it and never answers, which blocks its connection for good; ours answers REBALANCE_IN_PROGRESS,
+    and UNKNOWN_MEMBER_ID to a former member.
     """
     doing = script[sent].do
     answer = next((result for result in (one, other) if isinstance(result, dict)), None)
@@ -99,29 +101,31 @@ def is_explained(script: Script, sent: int, at: int, one: Any, other: Any) -> bo
 
 
 class View:
-    """What a target said, in terms that another has in common. `exact`: with the partitions themselves, of which only
-    the number is compared."""
+    """The answers of a target in terms that do not depend on the target.
 
-    def __init__(self, played: Played, group: str, *, exact: bool = False) -> None:
-        self._played = played
+    `exact`: with the partitions themselves; otherwise only their number is compared.
+    """
+
+    def __init__(self, transcript: Transcript, group: str, *, exact: bool = False) -> None:
+        self._played = transcript
         self._group = group
         self._exact = exact
 
     def answers(self, at: int) -> dict[tuple[int, int], Any]:
-        """The answers that came during a step, by the step of the request and how often that one was answered."""
-        found: dict[tuple[int, int], Any] = {}
+        """Return the answers during a step, by the step of the request and the count of its answers so far."""
+        answers: dict[tuple[int, int], Any] = {}
         for answer in self._played.answers:
             if answer.came == at:
-                number = sum(key[0] == answer.sent for key in found)
-                found[answer.sent, number] = self._essence(answer)
-        return found
+                number = sum(key[0] == answer.sent for key in answers)
+                answers[answer.sent, number] = self._essence(answer)
+        return answers
 
     def state(self, at: int) -> Any:
-        """The group as it was described after a step."""
+        """Return the description of the group after a step."""
         return self._plain(self._played.states[at])
 
     def shares(self, at: int) -> Any:
-        """Which partitions each member has and is to have, as it was described after a step."""
+        """Return the present and target partitions of each member after a step."""
         described = View(self._played, self._group, exact=True).state(at)
         groups = [each for each in described if "members" in each] if isinstance(described, list) else []
         return [
@@ -136,11 +140,11 @@ class View:
         return plain
 
     def _plain(self, value: Any) -> Any:
-        """A message as dictionaries and lists."""
+        """Return a message as dictionaries and lists."""
         if isinstance(value, (Message, Struct)):
             names: tuple[str, ...] = getattr(type(value), "__match_args__")  # noqa: B009
-            kept = [name for name in names if name not in _UNSAID]
-            return {name: self._field(name, getattr(value, name)) for name in kept}
+            compared = [name for name in names if name not in _IGNORED_FIELDS]
+            return {name: self._field(name, getattr(value, name)) for name in compared}
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, list):
@@ -149,7 +153,7 @@ class View:
 
     def _field(self, name: str, value: Any) -> Any:
         if name in _ASSIGNED and isinstance(value, list) and not self._exact:
-            # Which ones a coordinator assigns is its choice, by the order of a hash table.
+            # The choice of partitions follows the order of a hash table.
             return f"{sum(len(each.partitions) for each in value)} partitions"
         if (
             name in ("assignment", "member_assignment")
@@ -171,14 +175,14 @@ class View:
 
 
 def _is_chosen_freely(script: Script, one: Any, other: Any, at: int) -> bool:
-    """Whether two join answers differ in a choice that Kafka makes by the order of a hash table.
+    """Return True if two join answers differ in a choice that Kafka makes by the order of a hash table.
 
-    That is the leader where the one before may be gone, or a consumer group has become classic, and the protocol where
-    members voted differently.
+    The leader, if the previous one may have left or a consumer group became classic; the protocol, if members voted
+    differently.
     """
     before = script[: at + 1]
     if "no answer yet" in (one, other):
-        # The leader's JoinGroup begins a round, that of another is answered at once.
+        # Only the JoinGroup of the leader starts a round; others are answered at once.
         answer = other if one == "no answer yet" else one
         answers_join = isinstance(answer, dict) and "leader" in answer and answer["error_code"] == ErrorCode.NONE
         return answers_join and any(step.do == "enter" for step in before)
@@ -194,7 +198,7 @@ def _is_chosen_freely(script: Script, one: Any, other: Any, at: int) -> bool:
 
 
 def _without(names: frozenset[str], plain: Any) -> Any:
-    """Without these fields."""
+    """Remove these fields."""
     if isinstance(plain, dict):
         return {name: _without(names, value) for name, value in plain.items() if name not in names}
     if isinstance(plain, list):

@@ -1,7 +1,7 @@
-"""Carries out a script on one target and records the answers and their times.
+"""Plays a script on one target and records the answers and their steps.
 
-Decides when a step is over: its answer has come, or enough time has passed that it must be waiting, and the group has
-been described since. Judges nothing. What it writes down still has the target's own ids in it (`compare.py`).
+A step is over when its answer has come, or when it has been quiet so long that the request must be parked; then the
+group is described. The transcript keeps the target's own ids (`compare.py` replaces them).
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.protocol import api_of
 from kafka_shim.conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable
 
-BRIEF_MS_PER_CALM: Final = 50_000
-"""Brief timeouts, in milliseconds by second of calm: all steps of a script together are shorter than that."""
+BRIEF_MS_PER_QUIET_SECOND: Final = 50_000
+"""Brief timeouts, in milliseconds per second of `quiet`; a whole script takes less time than one of them."""
 
 WAIT: Final = 1.35
-"""A wait in brief timeouts: longer than one, shorter than two of them one after the other."""
+"""The length of a wait in brief timeouts: longer than one, shorter than two in succession."""
 
 PATIENCE: Final = 10.0
 _SHARING_SECONDS: Final = 3.0
@@ -80,7 +80,7 @@ _PROTOCOLS: Final[tuple[tuple[str, Protocols], ...]] = (
 
 @dataclass
 class Answer:
-    """An answer, or the end of the connection it was due on. `sent` and `came` are numbers of steps."""
+    """An answer, or the end of its connection. `sent` and `came` are numbers of steps."""
 
     sent: int
     came: int
@@ -89,11 +89,11 @@ class Answer:
 
 
 @dataclass
-class Played:
+class Transcript:
     """The answers of a target to a script.
 
-    `answers` in the order they came. `states`: the group after each step. `ids`: by member id, the actor that
-    got it and the step. `unanswered`: the steps whose requests were still waiting at the end.
+    `answers` in order of arrival. `states`: the group after each step. `ids`: actor and step of each member id.
+    `unanswered`: the steps without an answer at the end.
     """
 
     answers: list[Answer] = field(default_factory=list)
@@ -112,40 +112,39 @@ class _Due:
 
 
 class Player:
-    """Plays one script on one target. `calm` is how long, in seconds, nothing must come before a step is over."""
+    """Plays one script on one target. A step is over after `quiet` seconds without an answer."""
 
-    def __init__(self, peer: Peer, group: str, versions: Versions, calm: float) -> None:
+    def __init__(self, peer: Peer, group: str, versions: Versions, quiet: float) -> None:
         self.tape = Tape()
         self._peer = peer
         self._group = group
         self._versions = versions
-        self._calm = calm
-        self._brief_ms = int(calm * BRIEF_MS_PER_CALM)
+        self._quiet = quiet
+        self._brief_ms = int(quiet * BRIEF_MS_PER_QUIET_SECOND)
         self._deadline = time.monotonic() + 120
         self._actors = [Actor(number) for number in range(len(ACTORS))]
         self._due: list[_Due] = []
         self._connections: list[Connection] = []
         self._aside = self._connect("aside")
-        self._played = Played()
+        self._transcript = Transcript()
         self._describers: list[Any] = [DescribeGroupsRequest]
         self._at = 0
 
-    def play(self, script: Script) -> Played:
-        """Play it to the end."""
+    def play(self, script: Script) -> Transcript:
+        """Play the script to the end; return the transcript."""
         try:
             self._prepare(script)
             for self._at, step in enumerate(script):
                 self._do(step)
-                self._played.states.append(self._settled())
-            self._played.unanswered = [due.sent for due in self._due]
-            return self._played
+                self._transcript.states.append(self._settled())
+            self._transcript.unanswered = [due.sent for due in self._due]
+            return self._transcript
         finally:
             for connection in self._connections:
                 connection.close()
 
     def _prepare(self, script: Script) -> None:
-        """Describe the kinds of groups that are in the script; the first assignment of a streams group waits for
-        nobody."""
+        """Describe the kinds of groups in the script, and set the initial delay of streams groups to 0."""
         doings = {step.do for step in script}
         shares, streams = (any(each.startswith(kind) for each in doings) for kind in ("share", "stream"))
         if "ConsumerGroupDescribe" in self._versions:
@@ -167,16 +166,16 @@ class Player:
             )
 
     def _ask(self, request: Message) -> Any:
-        """Ask beside the script."""
+        """Send a request that is not part of the script."""
         return self._aside.call(request, self._versions[api_of(request).name][1])
 
     def _until(self, holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
-        """Wait until it holds, or time is up."""
+        """Wait until it holds, or until the time is up."""
         end = time.monotonic() + seconds
         while not holds() and time.monotonic() < end:
             time.sleep(0.02)
 
-    # -- carrying a step out
+    # -- sending a step
 
     def _do(self, step: Step) -> None:
         actor = self._actors[step.actor]
@@ -229,10 +228,10 @@ class Player:
         low, high = self._versions[api]
         return high if step.version == 99 else low + step.version % (high - low + 1)
 
-    # -- what comes back
+    # -- receiving answers
 
     def _settled(self) -> Any:
-        """The group as it is described when nothing has come for a while, before and after."""
+        """Return the description of the group, taken between two quiet times."""
         while True:
             self._settle()
             state = self._state()
@@ -240,21 +239,21 @@ class Player:
                 return state
 
     def _settle(self) -> None:
-        calm_until = time.monotonic() + self._calm
-        while time.monotonic() < calm_until:
+        quiet_until = time.monotonic() + self._quiet
+        while time.monotonic() < quiet_until:
             if self._collect():
-                calm_until = time.monotonic() + self._calm
+                quiet_until = time.monotonic() + self._quiet
             parked = [due for due in self._due if due.sent == self._at and due.step.do in ("join", "sync")]
             if not parked and not self._due:
                 return
-            self._wait(calm_until)
+            self._wait(quiet_until)
 
     def _wait(self, until: float) -> None:
-        """Wait for the next answer, or for this time."""
+        """Wait for the next answer, or until this time."""
         Connection.wait_for_any([due.connection for due in self._due], until - time.monotonic())
 
     def _collect(self) -> bool:
-        """Take all answers that are here; whether there were any."""
+        """Receive all answers that have come; return True if there were any."""
         ready = [due for due in self._due if not due.connection.is_silent()]
         for due in ready:
             self._due.remove(due)
@@ -269,20 +268,20 @@ class Player:
             self._note(due, message)
             self._actors[due.actor].idle.append(due.connection)
             if due.step.do == "join":
-                self._joined(due, message)
+                self._join_answered(due, message)
             elif due.step.do in _BEATS and message.error_code == 0:
-                self._beaten(due, message)
+                self._heartbeat_answered(due, message)
             elif due.step.do == "leave" and message.error_code == 0:
-                self._left(due, message)
+                self._leave_answered(due, message)
         return bool(ready)
 
     def _note(self, due: _Due, message: Any) -> None:
-        self._played.answers.append(Answer(due.sent, self._at, due.actor, message))
+        self._transcript.answers.append(Answer(due.sent, self._at, due.actor, message))
 
-    def _joined(self, due: _Due, message: Any) -> None:
+    def _join_answered(self, due: _Due, message: Any) -> None:
         actor = self._actors[due.actor]
         if message.error_code in (0, ErrorCode.MEMBER_ID_REQUIRED) and message.member_id:
-            self._met(actor, message.member_id, due.sent)
+            self._note_id(actor, message.member_id, due.sent)
         if message.error_code == 0:
             actor.generation = message.generation_id
             actor.members = [member.member_id for member in message.members]
@@ -292,21 +291,20 @@ class Player:
                 actor, Step(**{**_fields(due.step), "who": "own", "again": False}), self._request(actor, due.step)
             )
 
-    def _left(self, due: _Due, message: LeaveGroupResponse) -> None:
-        """Members that have left begin anew; `former` refers to the id that they had.
+    def _leave_answered(self, due: _Due, message: LeaveGroupResponse) -> None:
+        """Forget the members that left, by the ids in the request.
 
-        They are identified by the ids in the request: an answer to another request of theirs may come before this one
-        or after it.
+        Not by the present ids: an answer to another request of a member may come before this one or after it.
         """
         refused = {each.member_id for each in message.members if each.error_code != 0}
         for actor in self._actors:
             if actor.id and actor.id in due.leaving and actor.id not in refused:
-                actor.begin_anew()
+                actor.forget_member()
 
-    def _beaten(self, due: _Due, message: Any) -> None:
-        """A heartbeat to a coordinator that assigns was answered."""
+    def _heartbeat_answered(self, due: _Due, message: Any) -> None:
+        """Note the epoch and the assignment in the answer to a heartbeat."""
         actor = self._actors[due.actor]
-        self._met(actor, message.member_id, due.sent)
+        self._note_id(actor, message.member_id, due.sent)
         actor.generation = message.member_epoch
         if due.step.do.startswith("stream"):
             actor.endpoint_epoch = message.endpoint_information_epoch
@@ -318,29 +316,28 @@ class Player:
             actor.assigned = message.assignment.topic_partitions
 
     def _shares(self, names: Collection[str]) -> bool:
-        """Whether the group has a share state in every partition of those topics that exist: a Kafka makes them after
-        it has answered."""
+        """Return True if every partition of these topics has share state; Kafka creates it after it has answered."""
         counts = self._peer.partitions
-        there = {(name, number) for name in names for number in range(counts.get(name, 0))}
+        expected = {(name, number) for name in names for number in range(counts.get(name, 0))}
         (group,) = self._ask(DescribeShareGroupOffsetsRequest([RequestGroup(self._group, None)])).groups
-        return there <= {(each.topic_name, one.partition_index) for each in group.topics for one in each.partitions}
+        return expected <= {(each.topic_name, one.partition_index) for each in group.topics for one in each.partitions}
 
-    def _met(self, actor: Actor, member_id: str | None, sent: int) -> None:
-        """The actor has this id since the answer to that step: two requests may be answered in any order."""
+    def _note_id(self, actor: Actor, member_id: str | None, sent: int) -> None:
+        """Note the id an actor got in the answer to this step; two requests may be answered in any order."""
         if member_id:
-            self._played.ids.setdefault(member_id, f"m{actor.number}.{sent}")
+            self._transcript.ids.setdefault(member_id, f"m{actor.number}.{sent}")
         if member_id and actor.id != member_id:
             actor.former, actor.id = actor.id or actor.former, member_id
 
     def _state(self) -> Any:
-        """The group as it is described, as one of each kind that may be in the script."""
+        """Return the group, described as each kind that the script may create."""
         try:
             return [group for request in self._describers for group in self._ask(request([self._group])).groups]
         except Closed:
             self._aside = self._connect("aside")
             return "closed"
 
-    # -- what a step says
+    # -- building requests
 
     def _request(self, actor: Actor, step: Step) -> Message:
         group, member = self._group, self._member_id(actor, step)
@@ -351,9 +348,9 @@ class Player:
         match step.do:
             case "join":
                 kind, protocols = _PROTOCOLS[step.variant % len(_PROTOCOLS)]
-                named = [JoinGroupRequestProtocol(name, metadata) for name, metadata in protocols]
+                requested = [JoinGroupRequestProtocol(name, metadata) for name, metadata in protocols]
                 instance = self._instance(actor, step, "JoinGroup", 5)
-                return JoinGroupRequest(group, brief, brief, member, instance, kind, named, None)
+                return JoinGroupRequest(group, brief, brief, member, instance, kind, requested, None)
             case "sync":
                 protocol_type = "connect" if step.variant == 5 else actor.type
                 protocol_name = "other" if step.variant == 4 else actor.protocol
@@ -391,7 +388,7 @@ class Player:
                 return ListGroupsRequest()
 
     def _assignment(self, member_id: str) -> bytes:
-        return f"for {self._played.ids.get(member_id, '?')} at {self._at}".encode()
+        return f"for {self._transcript.ids.get(member_id, '?')} at {self._at}".encode()
 
     def _member_id(self, actor: Actor, step: Step) -> str:
         match step.who:
@@ -406,10 +403,10 @@ class Player:
         return self._actors[int(step.who)].id
 
     def _own_id(self, actor: Actor, step: Step, member: str) -> str:
-        """An id that the member makes itself, if it has none."""
+        """Return the member's id; a member without one makes it itself."""
         if step.who == "own" and not actor.id:
             member = f"{self._group}-m{actor.number}"
-            self._met(actor, member, self._at)
+            self._note_id(actor, member, self._at)
         return member
 
     def _instance(self, actor: Actor, step: Step, api: str, since: int) -> str | None:
@@ -440,8 +437,8 @@ class Player:
         if version < 8:
             topics = None if everything else [OffsetFetchRequestTopic(TOPIC, partitions)]
             return OffsetFetchRequest(self._group, topics)
-        named = [OffsetFetchRequestTopics(TOPIC, self._peer.topic_ids.get(TOPIC, bytes(16)), partitions)]
-        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(self._group, topics=None if everything else named)])
+        chosen = [OffsetFetchRequestTopics(TOPIC, self._peer.topic_ids.get(TOPIC, bytes(16)), partitions)]
+        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(self._group, topics=None if everything else chosen)])
 
 
 def _fields(step: Step) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Runs random scripts on two targets, and shrinks what they say differently.
+"""Runs random scripts on two targets, and shrinks the scripts with different answers.
 
-Decides that a difference counts only if it shows again in a calmer run, so that a slow machine is not taken for a wrong
+A difference counts only if it repeats with longer quiet times, so that a slow machine is not mistaken for a wrong
 target. Hypothesis draws and shrinks; the same seed gives the same scripts.
 """
 
@@ -22,10 +22,10 @@ from kafka_shim.conformance.differential.script import PROTOCOLS, Script, script
 from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.peers import make_topics, probe
 from kafka_shim.conformance.protocol import BY_KEY
-from kafka_shim.conformance.targets import Target
+from kafka_shim.conformance.targets import Target, TargetError
 
-CALM: Final = 0.03
-CALMER: Final = (0.1, 0.2)
+QUIET: Final = 0.03
+LONGER_QUIETS: Final = (0.1, 0.2)
 _EXAMPLES_AT_A_TIME: Final = 20
 _SHRINKING_TRIES: Final = 25
 _HEARTBEATS: Final = {
@@ -37,7 +37,7 @@ _HEARTBEATS: Final = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A difference and the shortest script found that shows it. `seed` draws it again."""
+    """A difference, and the shortest script differing that shows it. `seed` draws it again."""
 
     script: Script
     difference: Difference
@@ -46,10 +46,10 @@ class Finding:
 
 @dataclass
 class Report:
-    """What a run came to: scripts played, steps compared, scripts cut short by a choice that is free, findings.
+    """The result of a run: counts of scripts and steps, scripts cut short by a random choice, findings.
 
-    `kinds` counts the scripts that differ, by the kind of their difference; a finding is the first of its kind.
-    `violations` are the invariants that the traces of the targets show broken, whatever the answers.
+    `kinds` counts the differing scripts by the kind of their difference; a finding is the first of its kind.
+    `violations` are the broken invariants in the traces of the targets.
     """
 
     targets: tuple[str, str]
@@ -62,46 +62,49 @@ class Report:
 
 
 class Pair:
-    """Two running targets on which scripts are played side by side."""
+    """Two running targets that play the same scripts."""
 
-    def __init__(self, left: Peer, right: Peer) -> None:
-        self.peers = (left, right)
-        self.versions = common_versions(left, right)
-        self.protocols = [name for name in PROTOCOLS if name == "classic" or _HEARTBEATS[name] in self.versions]
+    def __init__(self, first: Peer, second: Peer, kinds: Sequence[str] = ()) -> None:
+        self.peers = (first, second)
+        self.versions = common_versions(first, second)
+        served = [name for name in PROTOCOLS if name == "classic" or _HEARTBEATS[name] in self.versions]
+        self.protocols = [name for name in served if name in (kinds or PROTOCOLS)]
+        if not self.protocols:
+            raise TargetError(f"the targets do not both have groups of the kind {', '.join(kinds)}")
         self._numbers = itertools.count(1)
         self._plays = ThreadPoolExecutor(64)
 
-    def compare(self, script: Script, calm: float) -> tuple[Difference | None, int]:
-        """Play a script on both; the first difference, and the steps compared."""
+    def compare(self, script: Script, quiet: float) -> tuple[Difference | None, int]:
+        """Play a script on both; return the first difference, and the number of compared steps."""
         group = f"differential-{next(self._numbers)}"
-        left, right = self._plays.map(lambda peer: Player(peer, group, self.versions, calm).play(script), self.peers)
-        outcome = compare(script, left, right, group)
+        first, second = self._plays.map(lambda peer: Player(peer, group, self.versions, quiet).play(script), self.peers)
+        outcome = compare(script, first, second, group)
         return outcome.difference, outcome.steps
 
     def confirmed(self, script: Script) -> Difference | None:
-        """The difference of a script if it shows every time, calmly looked at."""
-        found = None
-        for calm in CALMER:
-            found, _ = self.compare(script, calm)
-            if found is None:
+        """Return the difference of a script if it repeats with every longer quiet time."""
+        difference = None
+        for quiet in LONGER_QUIETS:
+            difference, _ = self.compare(script, quiet)
+            if difference is None:
                 return None
-        return found
+        return difference
 
 
-def common_versions(left: Peer, right: Peer) -> Versions:
-    """The versions of each API that both targets advertise and the suite knows."""
-    found = {}
-    for key in left.versions.keys() & right.versions.keys() & BY_KEY.keys():
+def common_versions(first: Peer, second: Peer) -> Versions:
+    """Return the versions of each API that both targets and the suite have."""
+    versions = {}
+    for key in first.versions.keys() & second.versions.keys() & BY_KEY.keys():
         codec = BY_KEY[key].request.versions
-        low = max(left.versions[key][0], right.versions[key][0], codec[0])
-        high = min(left.versions[key][1], right.versions[key][1], codec[-1])
+        low = max(first.versions[key][0], second.versions[key][0], codec[0])
+        high = min(first.versions[key][1], second.versions[key][1], codec[-1])
         if low <= high:
-            found[BY_KEY[key].name] = (low, high)
-    return found
+            versions[BY_KEY[key].name] = (low, high)
+    return versions
 
 
 def started(target: Target) -> Peer:
-    """A target that is ready, with the topics that scripts use."""
+    """Start a target and create the topics of the scripts."""
     peer = probe(target.start("default"))
     make_topics(peer, [int(name.rpartition("-")[2]) for name in (TOPIC, OTHER_TOPIC)])
     return peer
@@ -113,20 +116,24 @@ def run(
     *,
     seed: int,
     jobs: int,
-    played: Callable[[int], None] = lambda scripts: None,
-    discovered: Callable[[Finding], None] = lambda finding: None,
+    kinds: Sequence[str] = (),
+    on_script: Callable[[int], None] = lambda scripts: None,
+    on_finding: Callable[[Finding], None] = lambda finding: None,
 ) -> Report:
-    """Play `count` scripts on both targets. `played` hears of scripts as they are done, `discovered` of findings."""
+    """Play `count` scripts of these kinds, without any of all, on both targets.
+
+    Calls `on_script` after each script, and `on_finding` for each finding.
+    """
     report = Report((targets[0].name, targets[1].name))
     try:
         with ThreadPoolExecutor(2) as pool:
-            left, right = pool.map(started, targets)
-        pair = Pair(left, right)
+            first, second = pool.map(started, targets)
+        pair = Pair(first, second, kinds)
         lock = threading.Lock()
         parts = [min(_EXAMPLES_AT_A_TIME, count - done) for done in range(0, count, _EXAMPLES_AT_A_TIME)]
 
         def part(number: int) -> None:
-            _draw(pair, report, lock, seed * 1_000_003 + number, parts[number], played, discovered)
+            _draw(pair, report, lock, seed * 1_000_003 + number, parts[number], on_script, on_finding)
 
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(part, range(len(parts))))
@@ -138,7 +145,7 @@ def run(
 
 
 class _Differs(Exception):
-    """Raised for Hypothesis, which shrinks what raises."""
+    """Makes Hypothesis shrink a script."""
 
 
 def _draw(
@@ -147,40 +154,40 @@ def _draw(
     lock: threading.Lock,
     seed: int,
     count: int,
-    played: Callable[[int], None],
-    discovered: Callable[[Finding], None],
+    on_script: Callable[[int], None],
+    on_finding: Callable[[Finding], None],
 ) -> None:
     """Draw and play scripts from one seed; stop at the first new difference, shrunk."""
     import hypothesis
 
-    found: list[tuple[Script, Difference]] = []
+    differing: list[tuple[Script, Difference]] = []
     tries = 0
 
     def body(script: Script) -> None:
         nonlocal tries
-        if found:
+        if differing:
             tries += 1
             if tries > _SHRINKING_TRIES:
                 return
-        difference, steps = pair.compare(script, CALM)
-        if not found:
+        difference, steps = pair.compare(script, QUIET)
+        if not differing:
             with lock:
                 report.scripts += 1
                 report.steps += steps
                 report.undetermined += difference is None and steps < len(script)
-            played(1)
+            on_script(1)
         if difference is None:
             return
-        if found:
-            if difference.kind == found[0][1].kind:
-                found.append((script, difference))
+        if differing:
+            if difference.kind == differing[0][1].kind:
+                differing.append((script, difference))
                 raise _Differs
         elif (confirmed := pair.confirmed(script)) is not None:
             with lock:
                 report.kinds[confirmed.kind] += 1
                 if report.kinds[confirmed.kind] > 1:
                     return
-            found.append((script, confirmed))
+            differing.append((script, confirmed))
             raise _Differs
 
     settings = hypothesis.settings(
@@ -195,17 +202,17 @@ def _draw(
     )
     with suppress(_Differs, hypothesis.errors.Flaky, BaseExceptionGroup):
         hypothesis.seed(seed)(settings(hypothesis.given(scripts(pair.protocols))(body)))()
-    if found:
-        script, difference = shortest(pair, min(found, key=lambda each: len(each[0])), found[0][1].kind)
+    if differing:
+        script, difference = shortest(pair, min(differing, key=lambda each: len(each[0])), differing[0][1].kind)
         finding = Finding(script, difference, seed)
         with lock:
             report.findings.append(finding)
-        discovered(finding)
+        on_finding(finding)
 
 
-def shortest(pair: Pair, found: tuple[Script, Difference], kind: str) -> tuple[Script, Difference]:
-    """Leave out single steps for as long as the targets still differ in the same way."""
-    script, difference = found
+def shortest(pair: Pair, longer: tuple[Script, Difference], kind: str) -> tuple[Script, Difference]:
+    """Remove single steps as long as the targets still differ in the same way."""
+    script, difference = longer
     for at in reversed(range(len(script))):
         shorter = script[:at] + script[at + 1 :]
         if shorter and (still := pair.confirmed(shorter)) is not None and still.kind == kind:
@@ -213,11 +220,11 @@ def shortest(pair: Pair, found: tuple[Script, Difference], kind: str) -> tuple[S
     return script, difference
 
 
-def replay(targets: tuple[Target, Target], played: Sequence[Script]) -> list[Difference | None]:
-    """Play scripts of earlier runs; the difference of each, if it is still there."""
+def replay(targets: tuple[Target, Target], on_script: Sequence[Script]) -> list[Difference | None]:
+    """Play scripts of earlier runs; return the difference of each, None for those that no longer differ."""
     try:
         pair = Pair(started(targets[0]), started(targets[1]))
-        return [pair.confirmed(script) for script in played]
+        return [pair.confirmed(script) for script in on_script]
     finally:
         for target in targets:
             target.stop()

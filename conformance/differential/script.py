@@ -1,6 +1,6 @@
-"""A script: what several members of one group send, step by step, without ids, so that it fits any target.
+"""A script: the requests of several members of one group, step by step, without ids, so that it fits any target.
 
-Decides what a step has and how steps are drawn at random. It does not know how a step is carried out (`play.py`).
+Defines the steps and draws them at random; `play.py` sends them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 ACTORS: Final[tuple[str | None, ...]] = (None, None, "i", "j", "i")
-"""The group instance id of each actor; None is a dynamic member. Two actors claim one instance id."""
+"""The group instance id of each actor; None is a dynamic member. Two actors use the same instance id."""
 
 DOINGS: Final = (
     "join",
@@ -41,13 +41,15 @@ DOINGS: Final = (
     "stream-beat",
     "stream-leave",
 )
-"""What a step may do. `enter`, `beat` and `depart` are heartbeats of the consumer protocol (KIP-848): one that joins,
-one of a member, one that leaves; those of share groups (KIP-932) and of streams groups (KIP-1071) begin with the kind.
-The offsets of a share group are described, altered and forgotten."""
+"""The actions of a step. `enter`, `beat` and `depart` are heartbeats of the consumer protocol (KIP-848).
+
+They join, stay and leave. The heartbeats of share groups (KIP-932) and streams groups (KIP-1071) begin with the kind.
+`share-offsets`, `share-alter` and `share-forget` describe, alter and delete the offsets of a share group.
+"""
 
 
 PROTOCOLS: Final = ("classic", "consumer", "share", "streams")
-"""The protocols of which scripts are drawn."""
+"""The protocols for random scripts."""
 
 
 _ENTRANCES: Final = {
@@ -59,13 +61,13 @@ _ENTRANCES: Final = {
 
 @dataclass(frozen=True)
 class Step:
-    """One step of one actor; fields that its request does not have are not looked at.
+    """One step of one actor; its request ignores the fields that it does not have.
 
     `who`: the member id in the request: the actor's own, none, an unknown one, its former one, or another actor's by
     number. `instance`: the group instance id, the same way. `generation`: that of the last answer, none (-1), or a
-    number to add to it. `version`: counted from the oldest both targets have, in a ring. `variant` chooses
-    among what a request may hold (protocols, assignments, offsets). `brief`: the member's timeouts are so short that a
-    `wait` outlasts them. `again`: a joiner takes the id of MEMBER_ID_REQUIRED and joins at once.
+    number to add to it. `version`: counted from the oldest common version, modulo their number. `variant` selects the
+    contents of the request (protocols, assignments, offsets). `brief`: the member's timeouts are shorter than a `wait`.
+    `again`: a joiner adopts the id of MEMBER_ID_REQUIRED and joins at once.
     """
 
     do: str
@@ -88,17 +90,17 @@ Script = tuple[Step, ...]
 
 
 def to_json(script: Script) -> str:
-    """A script as text that `from_json` reads."""
+    """Return a script as text for `from_json`."""
     return json.dumps([asdict(step) for step in script])
 
 
 def from_json(text: str) -> Script:
-    """The script of `to_json`."""
+    """Return the script of a `to_json` text."""
     return tuple(Step(**fields) for fields in json.loads(text))
 
 
 def formation(actors: Sequence[int], brief: bool, version: int, variant: int, loose: int) -> list[Step]:
-    """Steps that bring these actors into one generation and let them sync, but for the last `loose` of the syncs."""
+    """Return steps that bring these actors into one generation and sync all but the last `loose`."""
     joins = [Step("join", actor, version=version, variant=variant, brief=brief) for actor in actors]
     rejoins = joins[: len(actors) - 1] if len(actors) > 1 else []
     syncs = [Step("sync", actor, version=version) for actor in actors]
@@ -106,14 +108,14 @@ def formation(actors: Sequence[int], brief: bool, version: int, variant: int, lo
 
 
 def entrance(kind: str, actors: Sequence[int], version: int, variant: int, rounds: int) -> list[Step]:
-    """Steps that bring these actors into one group whose coordinator assigns, and let them follow it."""
+    """Return steps that bring these actors into one group with a server-side assignor, and follow its assignment."""
     enter, beat = _ENTRANCES[kind]
     enters = [Step(enter, actor, version=version, variant=variant) for actor in actors]
     return [*enters, *(Step(beat, actor, version=version, variant=1) for _ in range(rounds) for actor in actors)]
 
 
 def scripts(protocols: Sequence[str] = PROTOCOLS) -> SearchStrategy[Script]:
-    """Random scripts, for Hypothesis to draw and to shrink. With the consumer protocol, groups of both, too."""
+    """Return random scripts, for Hypothesis to draw and shrink; consumer scripts also use the classic protocol."""
     from hypothesis import strategies as st
 
     actor = st.sampled_from(range(len(ACTORS)))
@@ -191,6 +193,6 @@ def scripts(protocols: Sequence[str] = PROTOCOLS) -> SearchStrategy[Script]:
     return chosen
 
 
-def described(script: Script) -> list[dict[str, Any]]:
-    """A script for a report."""
+def as_data(script: Script) -> list[dict[str, Any]]:
+    """Return a script as plain data for a report."""
     return [asdict(step) for step in script]

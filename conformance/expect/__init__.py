@@ -1,8 +1,8 @@
-"""The expected result of each target where it is not a pass: one TOML file per target, a reason on every line.
+"""The expected results of each target other than a pass: one TOML file per target, a reason on every line.
 
-A change in either direction is news: a cell that fails unexpectedly, and one that passes where a failure was expected.
-So is a cell that was skipped, or whose API is not there any more: a target that refuses everything must not look fine.
-Only a target without a file, somebody's own, has no expectations.
+Any change is unexpected: a new failure, a pass in place of an expected failure, and also a skip or a missing API,
+because a target that refuses everything must not look perfect. Only a foreign target without a file has no
+expectations.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from pathlib import Path
 from kafka_shim.conformance.verdict import Verdict
 
 NOT_RUN = frozenset({Verdict.SKIP, Verdict.UNIMPLEMENTED})
-"""Verdicts that say nothing about what the target does."""
+"""Verdicts that prove nothing about the target."""
 
 
 _GLOB = frozenset("*?[")
 
 
 class Kind(StrEnum):
-    """What a cell that is no pass says of its target. Only a fault counts against it."""
+    """The meaning of an expected result other than a pass. Only a fault counts against the target."""
 
     FAULT = "fault"
     OFF = "off"
-    """The target has it, and this release has it switched off."""
+    """The target supports it, but this release has it switched off."""
     LATER = "later"
-    """Kafka changed it on purpose after the release that the target is."""
+    """Kafka changed it on purpose after the release of this target."""
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """`cells`: patterns over `case/id/1@VERSION`, or over the id alone. `reason`: why, with a link if there is one."""
+    """`cells`: patterns over `case/id/1@VERSION` or the id. `reason`: the explanation, perhaps with a link."""
 
     cells: tuple[str, ...]
     verdicts: frozenset[Verdict]
@@ -50,13 +50,13 @@ class Expectation:
 
     @cached_property
     def _sorted(self) -> tuple[frozenset[str], list[str]]:
-        """Plain names, of which there may be thousands, and patterns."""
+        """Split the cells into plain names, of which there may be thousands, and patterns."""
         patterns = [each for each in self.cells if _GLOB.intersection(each)]
         return frozenset(self.cells).difference(patterns), patterns
 
 
 class Expectations:
-    """The lines of one file; the last that covers a cell counts. `complete`: what is not in them passes."""
+    """The expectations in one file; the last that covers a cell counts. `complete`: all other cells must pass."""
 
     def __init__(self, lines: list[Expectation], *, complete: bool = True) -> None:
         self.lines = lines
@@ -64,7 +64,7 @@ class Expectations:
 
     @classmethod
     def read(cls, path: Path) -> Expectations:
-        """The expectations of a file such as
+        """Read a file such as
 
         [[expected]]
         cells = ["join/first/2", "join/pending/*"]
@@ -72,7 +72,10 @@ class Expectations:
         reason = "..."
         kind = "later"                      # or "off", or left out
         """
-        lines = tomllib.loads(path.read_text()).get("expected", [])
+        table = tomllib.loads(path.read_text())
+        if table.keys() - {"expected"}:
+            raise ValueError(f"the only name is expected, not {', '.join(table)}")
+        lines = table.get("expected", [])
         return cls(
             [
                 Expectation(
@@ -87,7 +90,7 @@ class Expectations:
 
     @classmethod
     def of_run(cls, path: Path) -> Expectations:
-        """What came of an earlier run, from its JSON, as what is expected now."""
+        """Read the JSON of an earlier run as expectations."""
         lines: dict[str, list[str]] = {}
         for cell in json.loads(path.read_text())["cells"]:
             version = 0 if cell["version"] is None else cell["version"]
@@ -102,7 +105,7 @@ class Expectations:
 
     @classmethod
     def of_target(cls, name: str) -> Expectations:
-        """The expectations kept here for a target: by its name, then by ever shorter beginnings of it; none at last."""
+        """Read the expectations in this package for a target: by its name, then by ever shorter prefixes of it."""
         stem = name.replace(":", "-").split("/")[0]
         while stem:
             path = Path(__file__).with_name(f"{stem}.toml")
@@ -112,12 +115,12 @@ class Expectations:
         return cls([], complete=False)
 
     def of_cell(self, case_id: str, version: int) -> Expectation | None:
-        """The line that covers a cell."""
+        """Return the expectation that covers a cell."""
         covering = [line for line in self.lines if line.covers(case_id, version)]
         return covering[-1] if covering else None
 
     def surprise(self, case_id: str, version: int, verdict: Verdict) -> str | None:
-        """Why a verdict is news; None if it is as expected."""
+        """Return the reason why a verdict is unexpected; None if it is expected."""
         line = self.of_cell(case_id, version)
         if line is None:
             return None if verdict in self._usual else f"{verdict} where a pass was expected"

@@ -1,7 +1,4 @@
-"""What the matrix is made of: the reports of runs, cut down to what is shown.
-
-Decides which runs there are, what of a report is kept, and how cases are counted. It runs nothing and draws nothing.
-"""
+"""The data of the matrix: the reports of all runs, reduced to the fields on its page, and the counts of cases."""
 
 from __future__ import annotations
 
@@ -20,6 +17,8 @@ TARGETS: Final = (
     "shim",
     "shim:sqlite:",
     "shim:postgresql:",
+    "kafka:4.4",
+    "kafka:4.3",
     "kafka:4.2",
     "kafka:4.1",
     "kafka:4.0",
@@ -32,10 +31,10 @@ TARGETS: Final = (
     "nisshi",
     "tansu",
 )
-"""What is run if nothing else is said. On Tansu a run takes more than ten minutes, so it comes last."""
+"""The default targets. A run on Tansu takes more than ten minutes, so it comes last."""
 
 EXCUSED: Final = frozenset({Kind.OFF, Kind.LATER})
-"""What a target is not blamed for."""
+"""The kinds of results that do not count against a target."""
 
 NOT_RUN: Final = frozenset({"skip", "unimplemented", *EXCUSED})
 
@@ -49,8 +48,8 @@ THEMES: Final[Mapping[str, tuple[str, ...]]] = {
     "transactions": ("txn-*",),
     "groups: describe, list, delete": ("describe", "list", "delete"),
     "consumer groups (KIP-848)": ("consumer", "consumer-*", "migrate"),
-    "share groups (KIP-932)": ("share",),
-    "streams groups (KIP-1071)": ("streams",),
+    "share groups (KIP-932)": ("share", "share-state"),
+    "streams groups (KIP-1071)": ("streams", "topology-description"),
     "administrators": (
         "alter-configs",
         "config-resources",
@@ -62,15 +61,18 @@ THEMES: Final[Mapping[str, tuple[str, ...]]] = {
         "quorum",
         "reassign",
         "topic-partitions",
+        "incremental-alter-configs",
+        "unregister-controller",
     ),
+    "users, permissions, quotas": ("access", "acls", "sasl", "scram", "tokens", "quotas", "throttle"),
     "finding one's way, robustness": ("apiversions", "find", "metadata", "fetch-session", "oversized", "wire"),
 }
-"""The rows of the compact table: areas put together."""
+"""The rows of the compact table; each combines several areas."""
 
 
 @dataclass(frozen=True)
 class Count:
-    """Cells that passed, of those that ran, of all."""
+    """The number of cells that passed, that ran, and in total."""
 
     passed: int
     ran: int
@@ -82,25 +84,25 @@ class Count:
 
     @property
     def kind(self) -> str:
-        """`pass`, `part`, `fail` or `none`."""
+        """The colour class: `pass`, `part`, `fail` or `none`."""
         if not self.ran:
             return "none"
         return "pass" if self.passed == self.ran else "part" if self.passed else "fail"
 
 
 def server_run(report: Mapping[str, Any], date: str, expected: Expectations | None = None) -> dict[str, Any]:
-    """A server run: by case, the versions of each verdict, how many cells that is, and why one is not a pass.
+    """Reduce the report of a server run: by case, the counts and versions of each verdict, and why one did not pass.
 
-    Known failures and news are judged by the expectations of the target as they are now.
+    The present expectations for the target decide which results are known and which are unexpected.
     """
     expected = expected or Expectations.of_target(report["target"])
-    news = len(report.get("violations", []))
+    unexpected = len(report.get("violations", []))
     cases: dict[str, dict[str, Any]] = {}
     versions: dict[tuple[str, str], list[int]] = {}
     for cell in report["cells"]:
         case = cases.setdefault(cell["case"], {"counts": {}})
         verdict, version = cell["verdict"], 0 if cell["version"] is None else cell["version"]
-        news += expected.surprise(cell["case"], version, Verdict(verdict)) is not None
+        unexpected += expected.surprise(cell["case"], version, Verdict(verdict)) is not None
         line = None if verdict == "pass" else expected.of_cell(cell["case"], version)
         if line is not None and line.kind in EXCUSED and Verdict(verdict) in line.verdicts:
             verdict = str(line.kind)
@@ -111,20 +113,20 @@ def server_run(report: Mapping[str, Any], date: str, expected: Expectations | No
             case.setdefault("why", cell["reason"].partition("\n")[0][:200])
             if line is not None:
                 case.setdefault("known", line.reason)
-    for (case_id, verdict), found in versions.items():
-        cases[case_id].setdefault("versions", {})[verdict] = ranges(found)
+    for (case_id, verdict), numbers in versions.items():
+        cases[case_id].setdefault("versions", {})[verdict] = ranges(numbers)
     return {
         "target": report["target"],
         "description": report["description"],
         "date": date,
         "seconds": round(report["seconds"]),
-        "news": news,
+        "news": unexpected,
         "cases": cases,
     }
 
 
 def client_runs(report: Mapping[str, Any], date: str) -> list[dict[str, Any]]:
-    """A client run, by group protocol and the target it was tried on: by client and case, the verdict and why."""
+    """Reduce the report of a client run, by protocol and target: by client and case, the verdict and its reason."""
     runs: dict[tuple[str, str], dict[str, Any]] = {}
     for each in report["results"]:
         target, protocol = each.get("target") or report["target"], each.get("protocol") or "classic"
@@ -153,7 +155,7 @@ def client_runs(report: Mapping[str, Any], date: str) -> list[dict[str, Any]]:
 
 
 def titles(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the cases of server reports require."""
+    """Return title, source and level of the cases in server reports."""
     cases: dict[str, Any] = {}
     for report in reports:
         for cell in report.get("cells", ()):
@@ -164,7 +166,7 @@ def titles(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def matrix_of(
     reports: list[tuple[Mapping[str, Any], str]], date: str, commit: str, expected: Expectations | None = None
 ) -> dict[str, Any]:
-    """The matrix of reports, each with its date. `expected` goes before what is kept here about a target."""
+    """Combine reports, each with its date. `expected` replaces the expectations in this package."""
     return {
         "schema": SCHEMA,
         "date": date,
@@ -175,22 +177,46 @@ def matrix_of(
     }
 
 
+def with_earlier(matrix: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the runs of an earlier matrix on targets and of clients that this one lacks; each run has its own date."""
+    servers = {run["target"]: run for run in (*earlier["servers"], *matrix["servers"])}
+    clients = {(run["protocol"], run["target"]): dict(run) for run in matrix["clients"]}
+    for run in earlier["clients"]:
+        whole = clients.setdefault((run["protocol"], run["target"]), dict(run))
+        if run["clients"].keys() - whole["clients"] and run["date"] != whole["date"]:
+            whole["date"] = f"{run['date'].partition(' ')[0]} to {whole['date']}"
+        for name in ("scenarios", "clients"):
+            whole[name] = run[name] | whole[name]
+    return {
+        **matrix,
+        "cases": dict(sorted((earlier["cases"] | matrix["cases"]).items())),
+        "servers": sorted(servers.values(), key=lambda run: _place(run["target"])),
+        "clients": [clients[key] for key in sorted(clients)],
+    }
+
+
+def _place(target: str) -> int:
+    """Return the place of a target among the default ones; `kafka:4.2.2` is the newest release of `kafka:4.2`."""
+    places = [place for place, name in enumerate(TARGETS) if f"{target}.".startswith(f"{name}.")]
+    return places[0] if places else len(TARGETS)
+
+
 def merged(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Client runs with those of one protocol on one target put together; the date is that of the last."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    """Merge the client runs of one protocol on one target; the date is the latest."""
+    by_key: dict[tuple[str, str], dict[str, Any]] = {}
     for run in runs:
-        whole = found.setdefault((run["protocol"], run["target"]), run)
+        whole = by_key.setdefault((run["protocol"], run["target"]), run)
         if whole is not run:
             whole["scenarios"] |= run["scenarios"]
             whole["clients"] |= run["clients"]
             whole["seconds"] += run["seconds"]
             whole["news"] += run["news"]
             whole["date"] = max(whole["date"], run["date"])
-    return [found[key] for key in sorted(found)]
+    return [by_key[key] for key in sorted(by_key)]
 
 
 def counted(run: Mapping[str, Any], areas: Iterable[str]) -> Count:
-    """The cells of a server run in some areas."""
+    """Count the cells of a server run in some areas."""
     patterns = tuple(areas)
     passed = ran = every = 0
     for case_id, outcome in run["cases"].items():
@@ -203,12 +229,12 @@ def counted(run: Mapping[str, Any], areas: Iterable[str]) -> Count:
 
 
 def excused(run: Mapping[str, Any]) -> int:
-    """The cells of a server run that are switched off in its release, or were changed on purpose later."""
+    """Count the cells of a server run that its release has switched off, or that Kafka changed later."""
     return sum(case["counts"].get(kind, 0) for case in run["cases"].values() for kind in EXCUSED)
 
 
 def counted_clients(clients: Mapping[str, Any]) -> Count:
-    """The scenarios of one client."""
+    """Count the scenarios of one client."""
     verdicts = [outcome["verdict"] for outcome in clients.values()]
     ran = [verdict for verdict in verdicts if verdict not in NOT_RUN]
     return Count(ran.count("pass"), len(ran), len(verdicts))

@@ -1,4 +1,4 @@
-"""How the page of the matrix looks, and what its script does: searching, and telling of a chosen cell."""
+"""The style of the matrix page, and its script: the search, and the details of a chosen cell."""
 
 from __future__ import annotations
 

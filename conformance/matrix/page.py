@@ -1,6 +1,6 @@
-"""The matrix as one HTML page that needs nothing else: areas and cases by targets, scenarios by clients.
+"""The matrix as one self-contained HTML page: areas and cases by targets, scenarios by clients.
 
-Decides how the data looks and is searched. Without scripts it is a plain table whose tooltips say why.
+Without scripts it is a plain table with the reasons in tooltips.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KINDS: Final = {
     "off": ("none", "○"),
     "later": ("none", "△"),
 }
-"""How a verdict is shown: its colour, and a sign for those who see none."""
+"""The colour and the sign of each verdict; the sign serves readers without sight of colours."""
 
 _LEGEND: Final = (
     ("pass", "it holds"),
@@ -43,7 +43,7 @@ _LEGEND: Final = (
 
 
 def page_of(matrix: Mapping[str, Any]) -> str:
-    """The page."""
+    """Return the HTML text of a matrix from `matrix.json`."""
     servers, clients = matrix["servers"], matrix["clients"]
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -98,8 +98,8 @@ def _runs(matrix: Mapping[str, Any]) -> str:
         total = [counted_clients(cases) for cases in run["clients"].values()]
         count = Count(sum(each.passed for each in total), sum(each.ran for each in total), 0)
         command = f"kafka-shim conformance --target {run['target']} --client all"
-        shown_run = run | {"description": f"{run['target']}, {run['protocol']} protocol"}
-        rows.append(_run_row(shown_run, f"{len(run['clients'])} clients", count, 0, command))
+        row_run = run | {"description": f"{run['target']}, {run['protocol']} protocol"}
+        rows.append(_run_row(row_run, f"{len(run['clients'])} clients", count, 0, command))
     names = ("target", "what ran", "passed", "off or changed later", "not as expected", "s")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     return (
@@ -184,15 +184,15 @@ def _case_cell(outcome: Mapping[str, Any] | None, number: int) -> str:
     counts: Counter[str] = Counter(outcome["counts"])
     ran = sum(count for verdict, count in counts.items() if verdict not in NOT_RUN)
     worst = next(iter([v for v in _KINDS if v != "pass" and v not in NOT_RUN and counts[v]]), "")
-    shown = worst or ("pass" if ran else next(iter(counts)))
-    kind, sign = _KINDS[shown]
+    verdict = worst or ("pass" if ran else next(iter(counts)))
+    kind, sign = _KINDS[verdict]
     if worst and counts["pass"]:
         kind = "part"
     text = f"{sign} {counts['pass']}/{ran}" if worst else f"{sign} {ran}" if ran else sign
-    tip = f"{shown}: {outcome['why']}" if "why" in outcome else shown
+    tip = f"{verdict}: {outcome['why']}" if "why" in outcome else verdict
     return (
         f'<td class="{kind}"><button type="button" data-run="{number}" title="{escape(tip, quote=True)}" '
-        f'aria-label="{escape(shown)}, {counts["pass"]} of {ran} passed">{text}</button></td>'
+        f'aria-label="{escape(verdict)}, {counts["pass"]} of {ran} passed">{text}</button></td>'
     )
 
 
@@ -237,7 +237,7 @@ def _client_cell(outcome: Mapping[str, Any] | None, number: int, scenario: str) 
 
 
 def _data(matrix: Mapping[str, Any]) -> str:
-    """What the page's script looks up when a cell is chosen: all that is not a plain pass."""
+    """Return the data for the script of the page: all outcomes except plain passes."""
     servers = [
         {
             "target": run["target"],

@@ -1,1 +1,1 @@
-"""The suite against itself: our coordinator with one rule wrong at a time, and whether a case notices."""
+"""Mutation tests: the suite runs on our coordinator with one wrong rule at a time, and a case must fail."""

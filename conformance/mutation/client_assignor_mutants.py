@@ -1,6 +1,6 @@
-"""The mutants of groups whose members compute their assignment, an experiment; see `mutants.py`.
+"""Wrong rules for mutation tests of groups with client-side assignors, an experiment, as `mutants.py` describes.
 
-No release of Kafka has these groups, so no case of the suite knows them: the tests of their rules notice.
+No release of Kafka has these groups, so the suite has no cases for them: the tests of their rules must fail.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from typing import Final
 
 from kafka_shim.conformance.mutation.mutant import Mutant
 
-_FOLDER: Final = "shim/groups/client_assignors/"
+_FOLDER: Final = "shim/experiments/client_assignors/"
 _CHOICE: Final = f"{_FOLDER}choice.py"
 _DELEGATION: Final = f"{_FOLDER}delegation.py"
 _HEARTBEAT: Final = f"{_FOLDER}heartbeat.py"
 _INSTALL: Final = f"{_FOLDER}install.py"
 _TESTS: Final = (
-    "tests/groups/client_assignors/test_computing.py",
-    "tests/groups/client_assignors/test_machine.py",
+    "tests/experiments/client_assignors/test_computing.py",
+    "tests/experiments/client_assignors/test_machine.py",
     "tests/groups/exhaustive/test_exhaustive.py",
 )
 
@@ -63,19 +63,19 @@ CLIENT_ASSIGNOR_MUTANTS: Final[tuple[Mutant, ...]] = (
         "",
     ),
     _mutant(
-        "nobody is asked once all were too slow",
+        "no member is asked once all were too slow",
         _DELEGATION,
         "        group.passed_over.clear()\n",
         "        pass\n",
     ),
     _mutant(
-        "a group waits for a member that is gone",
+        "a group waits for a former member",
         _DELEGATION,
         "    if delegation.member_id not in group.members:\n",
         "    if not group.members:\n",
     ),
     _mutant(
-        "a computation goes on that the coordinator has done meanwhile",
+        "a computation goes on although the coordinator has done it",
         _DELEGATION,
         "    elif delegation.group_epoch <= group.target_epoch:\n",
         "    elif delegation.group_epoch < 0:\n",
@@ -117,13 +117,13 @@ CLIENT_ASSIGNOR_MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if request.group_epoch < 0:\n",
     ),
     _mutant(
-        "whoever computes may hand in at any member epoch",
+        "the computing member may hand in at any member epoch",
         _INSTALL,
         "    if request.member_epoch != member.epoch:\n",
         "    if request.member_epoch < 0:\n",
     ),
     _mutant(
-        "whoever was not asked may hand in",
+        "a member that was not asked may hand in",
         _INSTALL,
         "    if delegation is None or delegation.member_id != member.member_id:\n",
         "    if delegation is None:\n",
@@ -135,7 +135,7 @@ CLIENT_ASSIGNOR_MUTANTS: Final[tuple[Mutant, ...]] = (
         "            if (topic_id, -1 - number) in owners:\n",
     ),
     _mutant(
-        "a member gets what it does not subscribe to",
+        "a member gets topics that it does not subscribe to",
         _INSTALL,
         "            if topic_id not in subject.topics or not 0 <= number < delegation.partition_counts[topic_id]:\n",
         "            if not 0 <= number < delegation.partition_counts.get(topic_id, 1):\n",
@@ -147,13 +147,13 @@ CLIENT_ASSIGNOR_MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if each.metadata_version < 0:\n",
     ),
     _mutant(
-        "a static member's successor gets nothing of what was computed for it",
+        "a static member's successor does not get its computed target",
         _INSTALL,
         "    if member_id in group.members or delegation.subjects is None:\n",
         "    if True:\n",
     ),
     _mutant(
-        "an assignor that fails takes everything from everybody",
+        "an assignor that fails takes all partitions from all members",
         _INSTALL,
         "            group.targets.get(member_id, NO_PARTITIONS),\n            group.target_metadata",
         "            NO_PARTITIONS,\n            group.target_metadata",

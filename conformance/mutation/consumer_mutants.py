@@ -1,4 +1,4 @@
-"""The mutants of consumer groups (KIP-848); see `mutants.py`."""
+"""Wrong rules for mutation tests of consumer groups (KIP-848), as `mutants.py` describes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ from kafka_shim.conformance.mutation.mutant import Mutant
 
 _CONSUMER: Final = "shim/groups/consumer/"
 _HEARTBEAT: Final = f"{_CONSUMER}heartbeat.py"
-_STEADY: Final = f"{_CONSUMER}steady.py"
 _RECONCILE: Final = f"{_CONSUMER}reconcile.py"
 _CHANGE: Final = f"{_CONSUMER}change.py"
-_LEAVE: Final = f"{_CONSUMER}leave.py"
 _PATTERNS: Final = f"{_CONSUMER}patterns.py"
-_KIND: Final = f"{_CONSUMER}kind.py"
-_OFFSETS: Final = f"{_CONSUMER}offsets.py"
-_SESSIONS: Final = f"{_CONSUMER}sessions.py"
-_CLASSIC_MEMBERS: Final = f"{_CONSUMER}classic_members.py"
-_MIGRATION: Final = f"{_CONSUMER}migration.py"
+_GROUP: Final = f"{_CONSUMER}group.py"
+_EPOCH_GROUP: Final = "shim/groups/epochs/group.py"
+_CLASSIC_MEMBERS: Final = f"{_CONSUMER}migration/members.py"
+_MIGRATION: Final = f"{_CONSUMER}migration/conversion.py"
 _REGISTRY: Final = "shim/groups/assignors/registry.py"
 _OFFLOAD: Final = f"{_CONSUMER}offload.py"
-_DRAFT: Final = f"{_CONSUMER}draft.py"
-_LIVE: Final = f"{_CONSUMER}live.py"
+_TARGET: Final = f"{_CONSUMER}target.py"
 _OFFLOADED: Final = ("tests/groups/consumer/test_offload.py",)
 _RANGE: Final = "shim/groups/assignors/range.py"
 _UNIFORM: Final = "shim/groups/assignors/uniform.py"
@@ -30,7 +26,7 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a partition is assigned while another member has it",
         _RECONCILE,
-        "frozenset(filterfalse(taken.__contains__, missing)) | (missing & own)",
+        "frozenset(filterfalse(topic_owners.__contains__, missing)) | (missing & own)",
         "missing",
         ("consumer/share/*",),
     ),
@@ -42,7 +38,7 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
         ("consumer/share/*",),
     ),
     Mutant(
-        "who does not say what it owns is taken to own nothing",
+        "a heartbeat without partitions counts as owning nothing",
         _RECONCILE,
         "    if owned is None:\n        return True\n",
         "    if owned is None:\n        return False\n",
@@ -85,41 +81,50 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a group takes one member more than it may",
-        _HEARTBEAT,
-        "    if group.size >= most and member_id not in group.members:\n",
-        "    if group.size > most and member_id not in group.members:\n",
+        _CHANGE,
+        "    if len(group.members) < most or member_id in group.members:\n",
+        "    if len(group.members) <= most or member_id in group.members:\n",
         ("consumer/size/*",),
     ),
     Mutant(
         "a steady heartbeat does not renew the session",
-        _STEADY,
-        "    renew_session(group, member, now)\n    return heartbeat_interval_ms(group)\n",
-        "    return heartbeat_interval_ms(group)\n",
+        _HEARTBEAT,
+        "    group.renew_session(member, now, config.group_consumer_session_timeout_ms / 1000)\n",
+        "",
+        (),
+        ("tests/groups/consumer/test_heartbeat.py",),
+    ),
+    Mutant(
+        "a steady heartbeat does not renew the session of a group with its own settings",
+        _HEARTBEAT,
+        "        group.renew_session(member, now)\n        return group.heartbeat_interval_ms\n",
+        "        return group.heartbeat_interval_ms\n",
         ("consumer/session/*", "consumer/config/*"),
+        ("tests/groups/consumer/test_heartbeat.py",),
     ),
     Mutant(
         "a static member that leaves for a while leaves for good",
-        _LEAVE,
+        _HEARTBEAT,
         "        if request.member_epoch == LEAVE_STATIC:\n",
         "        if request.member_epoch < LEAVE_STATIC:\n",
         ("consumer/static/*",),
     ),
     Mutant(
-        "nobody is assigned what a member that left had",
-        _LEAVE,
-        "    written.append(records.epoch(group_id, group.group_epoch + 1, found_hash))\n",
-        "    written.append(records.epoch(group_id, group.group_epoch, found_hash))\n",
+        "the partitions of a former member are not assigned",
+        _GROUP,
+        "        return [*written, records.epoch(group_id, self.group_epoch + 1, new_hash)]\n",
+        "        return [*written, records.epoch(group_id, self.group_epoch, new_hash)]\n",
         ("consumer/share/*", "consumer/leave/*"),
     ),
     Mutant(
         "topics that change are not seen",
-        _KIND,
+        _GROUP,
         "            self.metadata_stale = True\n",
         "            self.metadata_stale = False\n",
         ("consumer/topic/*", "consumer/join/*"),
     ),
     Mutant(
-        "what is no pattern is accepted",
+        "an invalid pattern is accepted",
         _PATTERNS,
         "            compiled(new)\n",
         "            compiled('')\n",
@@ -128,43 +133,43 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "patterns are never resolved",
         _PATTERNS,
-        '        arm_if_idle(group, TimerKind.REGEX, "", now)\n',
-        '        arm_if_idle(group, TimerKind.REGEX, "", now + 1e6)\n',
+        '        group.arm_if_idle(TimerKind.REGEX, "", now)\n',
+        '        group.arm_if_idle(TimerKind.REGEX, "", now + 1e6)\n',
         ("consumer/regex/*",),
     ),
     Mutant(
-        "who holds on is never put out",
+        "a member that holds on is never expelled",
         _CHANGE,
-        "                arm_rebalance(group, reconciled, self.now)\n",
+        "                group.arm_rebalance(reconciled, self.now)\n",
         "                pass\n",
         ("consumer/session/*",),
     ),
     Mutant(
         "a group's own heartbeat interval is not obeyed",
-        _SESSIONS,
-        "    own = group.shard.group_settings(group.group_id).get(INTERVAL_SETTING)\n",
-        "    own = None\n",
+        _EPOCH_GROUP,
+        "        if own and setting.name in own:\n",
+        "        if not own and setting.name in own:\n",
         ("consumer/config/*", "consumer/session/*"),
     ),
     Mutant(
         "a commit with an old epoch is accepted",
-        _OFFSETS,
+        _EPOCH_GROUP,
         "    if epoch == member.epoch:\n        return ErrorCode.NONE\n",
         "    if epoch <= member.epoch:\n        return ErrorCode.NONE\n",
         ("consumer-commit/*",),
     ),
     Mutant(
         "a member may commit in a version without epochs",
-        _OFFSETS,
-        "    if member.classic is None and not member_epochs:\n",
-        "    if member.classic is None and epoch < -1:\n",
+        _EPOCH_GROUP,
+        "        if not member.is_classic and not member_epochs:\n",
+        "        if not member.is_classic and generation < -1:\n",
         ("consumer-commit/*",),
     ),
     Mutant(
         "one member decides on the assignor",
         _REGISTRY,
-        "        return max(votes, key=votes.__getitem__, default=None) or self.default\n",
-        "        return min(votes, key=votes.__getitem__, default=None) or self.default\n",
+        "        return max(votes, key=lambda name: ",
+        "        return min(votes, key=lambda name: ",
         ("consumer/share/*",),
     ),
     Mutant(
@@ -191,8 +196,8 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a group of classic members alone stays a consumer group",
         _MIGRATION,
-        "        left > 0\n        and classic_left",
-        "        left < 0\n        and classic_left",
+        "        remaining > 0\n        and classic_remaining",
+        "        remaining < 0\n        and classic_remaining",
         ("migrate/*",),
     ),
     Mutant(
@@ -219,27 +224,27 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "an unchanged subscription makes an epoch",
         _HEARTBEAT,
-        "    if group.group_epoch == 0 or names_changed or",
-        "    if group.group_epoch == 0 or names_changed or request.subscribed_topic_names is not None or",
+        "        or names_changed\n",
+        "        or names_changed\n        or request.subscribed_topic_names is not None\n",
         ("consumer/answer/*", "consumer/epoch/*"),
     ),
     Mutant(
         "a static member's successor begins with nothing",
-        _HEARTBEAT,
-        "    member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)\n",
-        "    member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0, assigned={})\n",
+        _CHANGE,
+        "        member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)\n",
+        "        member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0, assigned={})\n",
         ("consumer/static/*",),
     ),
     Mutant(
         "a classic member of an older epoch may sync",
         _CLASSIC_MEMBERS,
-        "    if group.group_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:\n",
-        "    if group.group_epoch > member.epoch + 1000:\n",
+        "    if group.epoch_to_join > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:\n",
+        "    if group.epoch_to_join > member.epoch + 1000:\n",
         ("migrate/*",),
         ("tests/groups/consumer/test_migration.py",),
     ),
     Mutant(
-        "a group is converted whatever the policy",
+        "a group is converted under every policy",
         _MIGRATION,
         '    if shard.config.group_consumer_migration_policy not in ("upgrade", "bidirectional"):\n',
         "    if not shard.config.group_consumer_migration_policy:\n",
@@ -255,7 +260,7 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
         ("tests/groups/consumer/test_migration.py",),
     ),
     Mutant(
-        "what was computed for a group counts although it has changed",
+        "a stale computation counts for a changed group",
         _OFFLOAD,
         "            and self._revision == group.revision\n",
         "",
@@ -263,41 +268,41 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
         _OFFLOADED,
     ),
     Mutant(
-        "whoever waits for a computation is forgotten when the partition goes elsewhere",
+        "a request that waits for a computation is forgotten when the partition moves",
         _OFFLOAD,
-        "        for each in self.line:\n",
+        "        for each in self.queue:\n",
         "        for each in ():\n",
         (),
         _OFFLOADED,
     ),
     Mutant(
-        "a group takes the place of a classic one that has changed meanwhile",
-        _DRAFT,
-        " and (self.replaces is None or view_of(self.replaces) == self._view)\n",
+        "a draft replaces a classic group that has changed",
+        _OFFLOAD,
+        " and (self.snapshot is None or self.snapshot.holds())\n",
         "\n",
         (),
         _OFFLOADED,
     ),
     Mutant(
         "a draft does not hear of its topics",
-        _DRAFT,
+        _OFFLOAD,
         "        self.group.revision += 1\n",
         "",
         (),
         _OFFLOADED,
     ),
     Mutant(
-        "who has a partition is not looked up anew when a large assignment takes effect",
-        _LIVE,
-        "ahead.targets, ahead.owners, target.epoch\n",
-        "ahead.targets, self.target_owners, target.epoch\n",
+        "the owners are not renewed when a large assignment takes effect",
+        _TARGET,
+        "precomputed.targets, precomputed.owners, target.epoch\n",
+        "precomputed.targets, self.target_owners, target.epoch\n",
         (),
         _OFFLOADED,
     ),
     Mutant(
         "a converted group's records are lost when it waited for its assignment",
-        _DRAFT,
-        "        shard.outbox.write_all(shard, self.records)\n",
+        _CHANGE,
+        "            shard.outbox.write_all(shard, draft.records)\n",
         "",
         (),
         _OFFLOADED,

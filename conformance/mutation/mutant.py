@@ -1,4 +1,4 @@
-"""A mutant: one rule of our coordinator, changed. Decides nothing."""
+"""A mutant: one changed rule of our coordinator."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mutant:
-    """One wrong rule. `areas`: patterns of the cases to try first, if any knows the rule. It survives only if all cases
-    pass, and the `tests` of the rule: files for what no case waits for, such as a lock that runs out after 15 s at the
-    earliest."""
+    """One wrong rule. `areas`: patterns of the cases to try first. `tests`: test files of the rule.
+
+    It survives only if all cases and these tests pass. The tests cover rules that no case can wait for, such as a lock
+    that expires after 15 s at the earliest.
+    """
 
     name: str
     file: str

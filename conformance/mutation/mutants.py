@@ -1,7 +1,6 @@
-"""The mutants: one rule of our coordinator changed in each, and the areas whose cases should notice.
+"""The mutants: each changes one rule of our coordinator, and lists the areas with cases that should fail.
 
-Decides nothing. `before` stands exactly once in `file`; a test checks that, so that a rule that is moved or reworded
-takes its mutant along.
+`before` occurs exactly once in `file`; a test checks that, so that a moved or reworded rule takes its mutant along.
 """
 
 from __future__ import annotations
@@ -11,24 +10,18 @@ from typing import Final
 from kafka_shim.conformance.mutation.client_assignor_mutants import CLIENT_ASSIGNOR_MUTANTS
 from kafka_shim.conformance.mutation.consumer_mutants import CONSUMER_MUTANTS
 from kafka_shim.conformance.mutation.mutant import Mutant
+from kafka_shim.conformance.mutation.release_mutants import RELEASE_MUTANTS
 from kafka_shim.conformance.mutation.share_mutants import SHARE_MUTANTS
 from kafka_shim.conformance.mutation.streams_mutants import STREAMS_MUTANTS
 
 _CLASSIC: Final = "shim/groups/classic/"
 _JOIN: Final = f"{_CLASSIC}join.py"
-_TRIGGERS: Final = f"{_CLASSIC}triggers.py"
 _GROUP: Final = f"{_CLASSIC}group.py"
 _REBALANCE: Final = f"{_CLASSIC}rebalance.py"
 _SYNC: Final = f"{_CLASSIC}sync.py"
-_STATIC: Final = f"{_CLASSIC}static.py"
-_LEAVE: Final = f"{_CLASSIC}leave.py"
 _HEARTBEAT: Final = f"{_CLASSIC}heartbeat.py"
 _KIND: Final = f"{_CLASSIC}kind.py"
-_LIFECYCLE: Final = f"{_CLASSIC}lifecycle.py"
-_DESCRIBE: Final = f"{_CLASSIC}describe.py"
-_ADMINISTRATION: Final = "shim/groups/administration.py"
 _STATES: Final = f"{_CLASSIC}states.py"
-_VOTING: Final = f"{_CLASSIC}voting.py"
 _SERVICE: Final = "shim/groups/service.py"
 _SHARD: Final = "shim/groups/shard.py"
 _COMMITS: Final = "shim/groups/commits.py"
@@ -67,7 +60,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "member id not required",
-        _TRIGGERS,
+        _JOIN,
         "        return Trigger.JOIN_NEW_ID_REQUIRED if member_id_required else Trigger.JOIN_NEW\n",
         "        return Trigger.JOIN_NEW\n",
         ("join/*",),
@@ -81,14 +74,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "protocols of a joiner not checked",
-        _TRIGGERS,
+        _JOIN,
         "    if not group.supports(request.protocol_type, [name for name, _ in protocols]):\n",
         "    if not group.supports(group.protocol_type or request.protocol_type, group.supporters or ['any']):\n",
         ("join/*",),
     ),
     Mutant(
         "the size of a group has no limit",
-        _TRIGGERS,
+        _JOIN,
         "    if not group.has_room(member_id, max_size):\n",
         "    if not group.has_room(member_id, 1 << 31):\n",
         ("*size*", "join/*", "limits/*"),
@@ -102,14 +95,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a leader that joins again gets the current generation",
-        _TRIGGERS,
+        _JOIN,
         "    return Trigger.JOIN_LEADER if group.leader == member_id else Trigger.JOIN_SAME\n",
         "    return Trigger.JOIN_SAME\n",
         ("join/*",),
     ),
     Mutant(
         "the vote for a protocol is not counted",
-        _VOTING,
+        _GROUP,
         "        votes[name] = votes.get(name, 0) + count\n",
         "        votes[name] = 0 * count\n",
         ("join/*",),
@@ -129,7 +122,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ("join/*",),
     ),
     Mutant(
-        "nobody is expelled for not syncing",
+        "no member is expelled for not syncing",
         _REBALANCE,
         "    shard.arm(group.sync_timer, now + group.rebalance_timeout)\n",
         "",
@@ -179,7 +172,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a static member that comes back rebalances a stable group",
-        _STATIC,
+        _JOIN,
         "    keeps_generation = rule is Rule.TAKE_OVER_STABLE and _keeps_protocol(group, old, joining)\n",
         "    keeps_generation = False\n",
         ("static/*",),
@@ -193,21 +186,21 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "skip_assignment is never set",
-        _STATIC,
+        _JOIN,
         "members, skip_assignment=leads)\n",
         "members, skip_assignment=False)\n",
         ("static/*",),
     ),
     Mutant(
         "leaving starts no rebalance",
-        _LEAVE,
-        "            rebalance.start(shard, group, why_left(gone[0]), trigger, rule, now)\n",
+        _HEARTBEAT,
+        "            rebalance.start(shard, group, why_left(leavers[0]), trigger, rule, now)\n",
         "            pass\n",
         ("leave/*",),
     ),
     Mutant(
         "handed-out ids cannot leave",
-        _LEAVE,
+        _HEARTBEAT,
         "    elif member_id in group.pending:\n",
         "    elif False:\n",
         ("leave/*",),
@@ -215,7 +208,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "no rebalance when a session ends",
         _HEARTBEAT,
-        "        rebalance.start(shard, group, Cause.SESSION_EXPIRED, member_id, rule, now)\n",
+        "        rebalance.start(shard, group, Cause.SESSION_EXPIRED, member.member_id, rule, now)\n",
         "        pass\n",
         ("heartbeat/*", "join/*"),
     ),
@@ -235,9 +228,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "session timeouts have no limits",
-        _SERVICE,
-        "            if not least <= request.session_timeout_ms <= most:\n",
-        "            if False and not least <= request.session_timeout_ms <= most:\n",
+        _JOIN,
+        "    if request.group_id and not least <= request.session_timeout_ms <= most:\n",
+        "    if False and not least <= request.session_timeout_ms <= most:\n",
         ("join/*",),
     ),
     Mutant(
@@ -270,23 +263,23 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a group with members can be deleted",
-        _LIFECYCLE,
-        "    return ERRORS[RULES[Trigger.DELETE][group.state]]\n",
-        "    return ErrorCode.NONE\n",
+        _KIND,
+        "        return ERRORS[RULES[Trigger.DELETE][self.state]]\n",
+        "        return ErrorCode.NONE\n",
         ("delete/*",),
     ),
     Mutant(
         "the protocol is shown before the group is stable",
-        _DESCRIBE,
+        _KIND,
         "    protocol = group.protocol if rule is Rule.SHOW_STABLE else None\n",
         "    protocol = group.protocol\n",
         ("describe/*",),
     ),
     Mutant(
         "a state to list by must be spelled as Kafka spells it",
-        _ADMINISTRATION,
-        "(not states or group.state.lower() in states)",
-        "(not states or group.state in states)",
+        _SERVICE,
+        "(not state_filter or group.state.lower() in state_filter)",
+        "(not state_filter or group.state in state_filter)",
         ("list/*",),
     ),
     Mutant(
@@ -313,8 +306,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a transactional commit into no group is of an unknown member",
         _PENDING,
-        "error = ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION\n",
-        "error = ErrorCode.NONE if request.generation_id < 0 else ErrorCode.UNKNOWN_MEMBER_ID\n",
+        "missing = ErrorCode.GROUP_ID_NOT_FOUND if epoch_errors else ErrorCode.ILLEGAL_GENERATION\n",
+        "missing = ErrorCode.UNKNOWN_MEMBER_ID\n",
         ("txn-commit/*",),
     ),
     Mutant(
@@ -375,7 +368,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ("txn-add/*",),
     ),
     Mutant(
-        "unstable offsets are shown to who insists on stable ones",
+        "require_stable does not hide unstable offsets",
         _OFFSETS,
         "    if require_stable and shard.pending.has_group(request.group_id):\n",
         "    if False and shard.pending.has_group(request.group_id):\n",
@@ -411,62 +404,63 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "offsets of a group with members of another kind can be deleted",
-        _LIFECYCLE,
+        _KIND,
         "RULES[Trigger.DELETE_OFFSETS if of_consumers else Trigger.DELETE_OFFSETS_OTHER]",
         "RULES[Trigger.DELETE_OFFSETS]",
         ("offset-delete/*",),
     ),
     Mutant(
         "a deleted group leaves its offsets behind",
-        _ADMINISTRATION,
-        "        delete_all(shard, group_id)\n",
+        _SERVICE,
+        "        offsets.delete_all(shard, group_id)\n",
         "",
         ("delete/*",),
     ),
     Mutant(
         "members are described without their assignment",
-        _DESCRIBE,
+        _KIND,
         "                member_assignment=member.assignment,\n",
         '                member_assignment=b"",\n',
         ("describe/*",),
     ),
     Mutant(
         "a group that does not exist is described without an error",
-        _DESCRIBE,
+        _KIND,
         "            error_code=ERRORS[Rule.SHOW_DEAD],\n",
         "            error_code=0,\n",
         ("describe/*",),
     ),
     Mutant(
-        "groups of every type are listed whatever the type filter",
-        _ADMINISTRATION,
-        "(not types or group.type in types) and ",
-        "",
+        "the type filter of ListGroups has no effect",
+        _SERVICE,
+        "if (not type_filter or group.type in type_filter)\n                and (not state",
+        "if (not state",
         ("list/*",),
     ),
     Mutant(
         "a tie in the vote for a protocol goes to the leader's first",
-        _VOTING,
-        "(_bucket(name, buckets), tie_breaker.index(name))",
-        "tie_breaker.index(name)",
+        _GROUP,
+        "(java_bucket(name, buckets), of_leader.index(name))",
+        "of_leader.index(name)",
         ("join/protocol/*",),
     ),
     Mutant(
         "records of any size are stored",
         _SHARD,
-        "        return batch_size(records) <= self.topics.max_batch_bytes()\n",
+        "        return batch_size(records) <= self.topics.max_batch_bytes\n",
         "        return True\n",
         ("oversized/*",),
     ),
     Mutant(
-        "a group that all have left in a round lets nobody join",
+        "a group that all have left in a round admits no member",
         _GROUP,
-        "self.supporters.get(name, 0) == everybody",
-        "self.supporters.get(name) == everybody",
+        "self.supporters.get(name, 0) == members",
+        "self.supporters.get(name) == members",
         ("leave/pending/*",),
     ),
     *CLIENT_ASSIGNOR_MUTANTS,
     *CONSUMER_MUTANTS,
+    *RELEASE_MUTANTS,
     *SHARE_MUTANTS,
     *STREAMS_MUTANTS,
 )

@@ -2,8 +2,8 @@
 
     python -m kafka_shim.conformance.mutation.run [NAME...]
 
-Decides that a mutant is caught if a case comes out otherwise than on the sources as they are. The work tree is never
-changed. Exit code 0: every mutant is caught; 1: some survive, and are named.
+A mutant is caught if a case or a test of the rule fails. The work tree never changes. Exit code 0: every mutant is
+caught; 1: some survive, and are listed.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ JOBS: Final = 12
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of a mutant: the cells, or test files, that noticed; none if it survived."""
+    """The result of a mutant: the cells or test files that failed; none if it survived."""
 
     mutant: Mutant
     noticed: tuple[str, ...]
 
 
 def mutated(source: str, mutant: Mutant) -> str:
-    """A source with the mutant in it. Raises ValueError unless what it changes stands there exactly once."""
+    """Return a source with the mutant in it. Raises ValueError unless `before` occurs exactly once."""
     if source.count(mutant.before) != 1:
-        raise ValueError(f"{mutant.name}: what it changes stands {source.count(mutant.before)} times in {mutant.file}")
+        raise ValueError(f"{mutant.name}: `before` occurs {source.count(mutant.before)} times in {mutant.file}")
     return source.replace(mutant.before, mutant.after)
 
 
-def surprises(folder: Path, patterns: Sequence[str]) -> tuple[str, ...]:
-    """The cells that are not as expected when the suite runs in a folder."""
+def unexpected_cells(folder: Path, patterns: Sequence[str]) -> tuple[str, ...]:
+    """Run the suite in a folder; return the unexpected cells."""
     report = folder / "report.json"
     report.unlink(missing_ok=True)
     command = [
@@ -56,7 +56,7 @@ def surprises(folder: Path, patterns: Sequence[str]) -> tuple[str, ...]:
         "shim",
         "--jobs",
         str(JOBS),
-        "--json",
+        "--results",
         str(report),
     ]
     for pattern in patterns:
@@ -69,7 +69,7 @@ def surprises(folder: Path, patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def failures(folder: Path, tests: Sequence[str]) -> tuple[str, ...]:
-    """The first test file of these that fails in a folder."""
+    """Return the first of these test files that fails in a folder."""
     environment = os.environ | {"PYTHONPATH": str(folder)}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     for test in tests:
@@ -79,21 +79,20 @@ def failures(folder: Path, tests: Sequence[str]) -> tuple[str, ...]:
 
 
 def copy(folder: Path) -> None:
-    """Copy our sources to a folder, as they are at this moment."""
+    """Copy our present sources to a folder."""
     shutil.copy(ROOT / "pyproject.toml", folder)
     for package in PACKAGES:
         shutil.copytree(ROOT / package, folder / package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def fate_of(mutant: Mutant, folder: Path) -> Fate:
-    """Run the suite on a copy with the mutant in it: its own areas first, then its tests, everything if they do not
-    notice."""
+    """Run a copy with the mutant: first its own areas, then its tests, then all cases, until one fails."""
     path = folder / mutant.file
     source = path.read_text()
     try:
         path.write_text(mutated(source, mutant))
-        noticed = surprises(folder, mutant.areas) if mutant.areas else ()
-        return Fate(mutant, noticed or failures(folder, mutant.tests) or surprises(folder, ()))
+        noticed = unexpected_cells(folder, mutant.areas) if mutant.areas else ()
+        return Fate(mutant, noticed or failures(folder, mutant.tests) or unexpected_cells(folder, ()))
     finally:
         path.write_text(source)
 
@@ -101,14 +100,16 @@ def fate_of(mutant: Mutant, folder: Path) -> Fate:
 @click.command()
 @click.argument("names", nargs=-1)
 def main(names: tuple[str, ...]) -> None:
-    """Let the suite loose on coordinators with one rule wrong."""
+    """Run the suite on coordinators with one wrong rule each."""
     survivors = []
     chosen = [mutant for mutant in MUTANTS if not names or mutant.name in names]
     with tempfile.TemporaryDirectory(prefix="conformance-mutant-") as name:
         copy(Path(name))
         for mutant in chosen:
             fate = fate_of(mutant, Path(name))
-            seen = f"{len(fate.noticed)} of cells and tests, such as {fate.noticed[0]}" if fate.noticed else "SURVIVED"
+            seen = (
+                f"{len(fate.noticed)} cells or tests failed, such as {fate.noticed[0]}" if fate.noticed else "SURVIVED"
+            )
             click.echo(f"{mutant.name}: {seen}")
             if not fate.noticed:
                 survivors.append(mutant.name)

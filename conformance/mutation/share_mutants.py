@@ -1,4 +1,4 @@
-"""The mutants of share groups (KIP-932); see `mutants.py`."""
+"""Wrong rules for mutation tests of share groups (KIP-932), as `mutants.py` describes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SHARE: Final = "shim/groups/share/"
 _HEARTBEAT: Final = f"{_SHARE}heartbeat.py"
 _GROUP: Final = f"{_SHARE}group.py"
 _STATES: Final = f"{_SHARE}states.py"
-_KIND: Final = f"{_SHARE}kind.py"
+_EPOCH_GROUP: Final = "shim/groups/epochs/group.py"
 _OFFSETS: Final = f"{_SHARE}offsets.py"
 _ASSIGNOR: Final = f"{_SHARE}assignor.py"
 _PARTITION: Final = "shim/broker/share_partition.py"
@@ -47,8 +47,8 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a share member that names its topics gets no assignment",
         _HEARTBEAT,
-        "    shows = joins or reconciled.assigned != member.assigned or names is not None\n",
-        "    shows = joins or reconciled.assigned != member.assigned\n",
+        "    includes_assignment = joins or reconciled.assigned != member.assigned or names is not None\n",
+        "    includes_assignment = joins or reconciled.assigned != member.assigned\n",
         ("share/epoch/*", "share/join/*"),
     ),
     Mutant(
@@ -66,10 +66,10 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
         ("share/join/*", "share/epoch/*"),
     ),
     Mutant(
-        "who leaves a share group makes no epoch",
-        _HEARTBEAT,
-        "    written.append(records.epoch(group.group_id, group.group_epoch + 1, found_hash))\n",
-        "    written.append(records.epoch(group.group_id, group.group_epoch, found_hash))\n",
+        "a leaving share member makes no epoch",
+        _GROUP,
+        "        return [records.epoch(self.group_id, self.group_epoch + 1, new_hash)]\n",
+        "        return [records.epoch(self.group_id, self.group_epoch, new_hash)]\n",
         ("share/leave/*",),
     ),
     Mutant(
@@ -81,24 +81,24 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "topics that change are not seen by share groups",
-        _KIND,
+        _GROUP,
         "        self.metadata_stale |= topic in self.topic_names\n",
         "        self.metadata_stale |= False\n",
         ("share/join/*",),
     ),
     Mutant(
         "offsets are committed to a share group",
-        _KIND,
+        _GROUP,
         "        return ErrorCode.GROUP_ID_NOT_FOUND\n\n    def check_commit_in_transaction",
         "        return ErrorCode.NONE\n\n    def check_commit_in_transaction",
         ("share/leave/*",),
     ),
     Mutant(
-        "a share group with members can be deleted",
-        _KIND,
+        "a group with epochs and members can be deleted",
+        _EPOCH_GROUP,
         "        return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE\n",
         "        return ErrorCode.NONE\n",
-        ("share/leave/*",),
+        ("share/leave/*", "streams/describe/*"),
     ),
     Mutant(
         "members that are more than partitions stay idle",
@@ -117,8 +117,8 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "altered offsets are forgotten",
         _OFFSETS,
-        "share_states.reset(Place(request.group_id, topic_id, each.partition_index), each.start_offset)\n",
-        "share_states.initialize(Place(group.group_id, topic_id, each.partition_index))\n",
+        "            shard.share_states.reset(place, epoch, each.start_offset)\n",
+        "            shard.share_states.initialize(place, epoch)\n",
         ("share/offsets/*",),
     ),
     Mutant(
@@ -131,15 +131,15 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "records are acquired that another member has",
         _PARTITION,
-        "                if record.state is not RecordState.AVAILABLE:\n                    continue\n",
-        "                if record.state in _DONE:\n                    continue\n",
+        "                if batch.whole.state is not RecordState.AVAILABLE:\n                    continue\n",
+        "                if batch.whole.state in DONE:\n                    continue\n",
         ("share/fetch/*",),
     ),
     Mutant(
-        "a member acknowledges what another has acquired",
+        "a member acknowledges records that another has acquired",
         _PARTITION,
-        "                if record.member_id != member_id:\n",
-        "                if not record.member_id:\n",
+        "            if batch.whole.member_id != member_id:\n",
+        "            if not batch.whole.member_id:\n",
         ("share/acknowledge/*",),
     ),
     Mutant(
@@ -152,14 +152,14 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a record is delivered for ever",
         _PARTITION,
-        "        if state is RecordState.AVAILABLE and record.count >= self.most_deliveries:\n",
-        "        if state is RecordState.AVAILABLE and record.count < 0:\n",
-        ("share/acknowledge/*",),
+        "run.count >= self.most_deliveries or",
+        "run.count < 0 or",
+        ("share/acknowledge/*", "share/fetch/*"),
     ),
     Mutant(
         "a renewed lock runs out as before",
         _PARTITION,
-        "                record.deadline = deadline\n            else:",
+        "                run.deadline = deadline\n            else:",
         "                pass\n            else:",
         ("share/acknowledge/*",),
         ("tests/broker/test_share_partition.py",),
@@ -167,9 +167,52 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "locks never run out",
         _PARTITION,
-        "if record[1].deadline <= now)",
-        "if record[1].deadline <= 0)",
+        "if run.deadline <= now]",
+        "if run.deadline <= 0]",
         ("share/acknowledge/*", "share/fetch/*"),
         ("tests/broker/test_share_partition.py",),
+    ),
+    Mutant(
+        "a bad record takes the good ones of its batch with it",
+        _PARTITION,
+        "        self.throttled_from = max(_LEAST_THROTTLE, (most_deliveries + 1) // 2)\n",
+        "        self.throttled_from = most_deliveries + 1\n",
+        ("share/fetch/*",),
+    ),
+    Mutant(
+        "a record at its last delivery comes with others",
+        _PARTITION,
+        "            if is_last_delivery or acquired >= most:\n",
+        "            if acquired >= most:\n",
+        ("share/fetch/*",),
+    ),
+    Mutant(
+        "compacted records keep the group where it is",
+        _PARTITION,
+        "        if fetch_offset < first:\n",
+        "        if fetch_offset < 0:\n",
+        ("share/fetch/*",),
+    ),
+    Mutant(
+        "who has read a state before it was altered writes it",
+        _PARTITION,
+        "        if state.epoch > self._epoch:\n",
+        "        if state.epoch < self._epoch:\n",
+        ("share/offsets/*",),
+    ),
+    Mutant(
+        "a share group without connections stays in memory",
+        "shim/broker/share_sessions.py",
+        "        return ended, [each for each in groups if each not in self._by_group]\n",
+        "        return ended, []\n",
+        ("share/session/*",),
+        ("tests/broker/test_share_fetches.py",),
+    ),
+    Mutant(
+        "one partition takes all bytes",
+        "shim/broker/share_fetches.py",
+        "        each_max_bytes = request.max_bytes // max(1, len(known) + len(fresh))\n",
+        "        each_max_bytes = request.max_bytes\n",
+        ("share/fetch/*",),
     ),
 )

@@ -1,1 +1,1 @@
-"""What a run is turned into: console, JSON, JUnit, HTML, a badge, and evidence. None of them judges anything."""
+"""Reports of a conformance run: console, JSON, JUnit, HTML, a badge, and the bytes of each failed case."""

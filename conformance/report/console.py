@@ -1,4 +1,4 @@
-"""A run on the console: first the causes of what is news, then the figures."""
+"""Prints a run on the console: first the causes of unexpected failures, then the figures."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from kafka_shim.conformance.invariants import tell_violations
-from kafka_shim.conformance.plain import print_table
+from kafka_shim.conformance.invariants import print_violations
+from kafka_shim.conformance.report.assessment import Assessment
 from kafka_shim.conformance.report.causes import Cause, folded
-from kafka_shim.conformance.report.judged import Judged
-from kafka_shim.conformance.runner import GONE, Result, Run
+from kafka_shim.conformance.runner import TARGET_STOPPED, Result, Run
 from kafka_shim.conformance.sources import public_source
+from kafka_shim.conformance.table import print_table
 from kafka_shim.conformance.verdict import NOT_JUDGED, Verdict
 
-_CAUSES_SHOWN: Final = 20
-_CASES_SHOWN: Final = 6
+_PRINTED_CAUSES: Final = 20
+_PRINTED_CASES: Final = 6
 _LINE: Final = 160
 
 
-def tell(console: Console, judged: Judged) -> int:
-    """Print what came of a run; the exit code."""
-    run = judged.run
-    named = f"{run.target}: {run.description}" if run.description != run.target else run.target
-    console.print(escape(named), soft_wrap=True)
-    tell_causes(console, judged)
-    tell_other_news(console, judged)
+def print_run(console: Console, assessment: Assessment) -> int:
+    """Print a run; return the exit code."""
+    run = assessment.run
+    title = f"{run.target}: {run.description}" if run.description != run.target else run.target
+    console.print(escape(title), soft_wrap=True)
+    print_causes(console, assessment)
+    print_other_unexpected(console, assessment)
     areas: dict[str, Counter[Verdict]] = {}
     for result in run.results:
         areas.setdefault(result.cell.case.id.split("/")[0], Counter())[result.verdict] += 1
@@ -38,67 +38,67 @@ def tell(console: Console, judged: Judged) -> int:
     for each in run.results:
         if each.first:
             console.print(
-                f"held with more time: {escape(each.cell.name)}, at first {escape(each.first)}", soft_wrap=True
+                f"passed with more time: {escape(each.cell.name)}, at first {escape(each.first)}", soft_wrap=True
             )
-    gone = sum(each.reason == GONE for each in run.results)
-    if gone:
-        console.print(f"[red]the target stopped listening[/]: {gone} cells were not judged")
+    stopped = sum(each.reason == TARGET_STOPPED for each in run.results)
+    if stopped:
+        console.print(f"[red]the target stopped listening[/]: {stopped} cells were not judged")
     counts = unjudged(run)
     for reason, cells in counts.most_common():
         console.print(f"not judged: {cells} cells, {escape(reason)}", soft_wrap=True, highlight=False)
     cases = len({each.cell.case.id for each in run.results})
     console.print(
         f"{cases} cases, {len(run.results)} cells, {sum(counts.values())} not judged, "
-        f"{len(judged.news)} not as expected, {run.seconds:.1f} s"
+        f"{len(assessment.unexpected)} not as expected, {run.seconds:.1f} s"
     )
-    tell_violations(console, run.violations)
+    print_violations(console, run.violations)
     if any(each.verdict is Verdict.HARNESS_ERROR for each in run.results):
         return 2
-    return 1 if judged.news or run.violations or gone else 0
+    return 1 if assessment.unexpected or run.violations or stopped else 0
 
 
-def tell_causes(console: Console, judged: Judged) -> None:
-    """Print the causes: of each the wrong field, what must hold, its source, and the line that runs it again."""
-    causes = judged.causes
+def print_causes(console: Console, assessment: Assessment) -> None:
+    """Print the causes: the wrong field, the requirement, its source, and the command that runs it again."""
+    causes = assessment.causes
     if not causes:
         return
-    cells = sum(len(each.hanging) for each in causes)
+    cells = sum(len(each.failures) for each in causes)
     console.print(f"[red]{cells} cells fail, by {len(causes)} {'cause' if len(causes) == 1 else 'causes'}[/]")
-    for number, cause in enumerate(causes[:_CAUSES_SHOWN], 1):
+    for number, cause in enumerate(causes[:_PRINTED_CAUSES], 1):
         console.print(
-            f"[bold]{number}. {escape(_cut(cause.text))}[/]: {extent(cause)}", soft_wrap=True, highlight=False
+            f"[bold]{number}. {escape(_shortened(cause.text))}[/]: {scope_of(cause)}", soft_wrap=True, highlight=False
         )
         case = cause.example.cell.case
-        lines = [f"{case.id}: {case.title}", public_source(case).partition("\n")[0], judged.again(cause.example)]
+        lines = [f"{case.id}: {case.title}", public_source(case).partition("\n")[0], assessment.again(cause.example)]
         for line in lines:
-            click.echo(f"   {_cut(line)}" if line is not lines[-1] else f"   {line}")
-    if len(causes) > _CAUSES_SHOWN:
-        click.echo(f"{len(causes) - _CAUSES_SHOWN} causes more are in the reports")
+            click.echo(f"   {_shortened(line)}" if line is not lines[-1] else f"   {line}")
+    if len(causes) > _PRINTED_CAUSES:
+        click.echo(f"{len(causes) - _PRINTED_CAUSES} more causes are in the reports")
 
 
-def extent(cause: Cause) -> str:
-    """How much hangs on a cause: the cells, and the first cases with their versions."""
+def scope_of(cause: Cause) -> str:
+    """Return the number of cells with a cause, and the first cases with their versions."""
     cases = cause.cases
     names = [folded(case, versions) for case, versions in cases.items()]
-    shown = ", ".join(names[:_CASES_SHOWN])
-    more = f" and {len(names) - _CASES_SHOWN} cases more" if len(names) > _CASES_SHOWN else ""
-    cells = len(cause.hanging)
-    return f"{cells} {'cell' if cells == 1 else 'cells'}, {shown}{more}"
+    names_text = ", ".join(names[:_PRINTED_CASES])
+    more = f" and {len(names) - _PRINTED_CASES} more cases" if len(names) > _PRINTED_CASES else ""
+    cells = len(cause.failures)
+    return f"{cells} {'cell' if cells == 1 else 'cells'}, {names_text}{more}"
 
 
-def tell_other_news(console: Console, judged: Judged) -> None:
-    """Print what is news and no failure: passes, skips and errors of the suite where something else was expected."""
+def print_other_unexpected(console: Console, assessment: Assessment) -> None:
+    """Print the unexpected results that are not failures: passes, skips, and errors of the suite."""
     alike: dict[tuple[Verdict, str], list[Result]] = {}
-    for result in judged.news:
+    for result in assessment.unexpected:
         if result.verdict is Verdict.PASS or result.verdict in NOT_JUDGED:
-            why = result.reason.strip().rpartition("\n")[2] or judged.surprise(result) or ""
+            why = result.reason.strip().rpartition("\n")[2] or assessment.surprise(result) or ""
             alike.setdefault((result.verdict, why), []).append(result)
     for (verdict, why), results in alike.items():
-        console.print(f"{verdict} {extent(Cause(why, results))}: {escape(why)}", soft_wrap=True, highlight=False)
+        console.print(f"{verdict} {scope_of(Cause(why, results))}: {escape(why)}", soft_wrap=True, highlight=False)
 
 
 def unjudged(run: Run) -> Counter[str]:
-    """How many cells say nothing of the target, by the reason."""
+    """Count the cells that prove nothing about the target, by reason."""
     reasons: Counter[str] = Counter()
     for each in run.results:
         if each.verdict is Verdict.UNIMPLEMENTED:
@@ -109,5 +109,5 @@ def unjudged(run: Run) -> Counter[str]:
     return reasons
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= _LINE else text[: _LINE - 3] + "..."

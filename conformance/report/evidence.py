@@ -1,4 +1,4 @@
-"""The evidence of a cell: what must hold, by which source, the difference to Kafka, and every frame by its fields."""
+"""The evidence of a cell: requirement, source, difference from Kafka, and every frame field by field."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, Final
 
 from kafka_shim.apis.annotated import Piece, RequestHeader, answer_pieces, request_pieces
 from kafka_shim.apis.annotated import lines as hex_of
-from kafka_shim.conformance.report.judged import Judged
+from kafka_shim.conformance.report.assessment import Assessment
 from kafka_shim.conformance.runner import Result
 from kafka_shim.conformance.sources import public_source
 from kafka_shim.conformance.story import Difference, Step
 from kafka_shim.conformance.verdict import Verdict
 
-_WORTH_KEEPING: Final = frozenset(Verdict) - {Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED}
+_WITH_EVIDENCE: Final = frozenset(Verdict) - {Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED}
 _WIDTH: Final = 62
-_DIFFERENCES_SHOWN: Final = 8
+_MAX_DIFFERENCES: Final = 8
 
 
 def hex_lines(data: bytes, limit: int = 4096) -> list[str]:
-    """Sixteen bytes a line with offset and printable text."""
+    """Format bytes, sixteen a line, with offset and printable text."""
     lines = []
     for start in range(0, min(len(data), limit), 16):
         row = data[start : start + 16]
@@ -32,8 +32,8 @@ def hex_lines(data: bytes, limit: int = 4096) -> list[str]:
     return lines
 
 
-def annotated(result: Result, judged: Judged | None = None) -> str:
-    """The text of one cell's evidence."""
+def annotated(result: Result, assessment: Assessment | None = None) -> str:
+    """Return the text of one cell's evidence."""
     case = result.cell.case
     first, *more = public_source(case).splitlines()
     lines = [
@@ -43,8 +43,8 @@ def annotated(result: Result, judged: Judged | None = None) -> str:
         *[f"           {line}" for line in more],
         f"verdict:   {result.reason or 'it holds'}",
     ]
-    if judged is not None:
-        lines += [f"again:     {judged.again(result)}", *beside_kafka(result, judged)]
+    if assessment is not None:
+        lines += [f"again:     {assessment.again(result)}", *beside_kafka(result, assessment)]
     lines.append("")
     sent: dict[str, dict[int, RequestHeader]] = {}
     for frame in result.tape.frames:
@@ -54,7 +54,7 @@ def annotated(result: Result, judged: Judged | None = None) -> str:
 
 
 def pieces_of(direction: str, data: bytes, sent: dict[int, RequestHeader]) -> list[Piece]:
-    """The fields of a frame; what was sent on its connection is noted in `sent`, by correlation id."""
+    """Return the fields of a frame; adds each request header to `sent`, by correlation id."""
     if not data:
         return []
     if direction == "<":
@@ -66,58 +66,58 @@ def pieces_of(direction: str, data: bytes, sent: dict[int, RequestHeader]) -> li
     return pieces
 
 
-def beside_kafka(result: Result, judged: Judged) -> Iterator[str]:
-    """Where the target's answers differ from Kafka's, and the first such answer of both side by side."""
-    found = judged.differences.of(result)
-    blamed = judged.differences.blamed(result)
-    if blamed is None:
+def beside_kafka(result: Result, assessment: Assessment) -> Iterator[str]:
+    """Yield the differences from Kafka's answers, and the first wrong answer of both side by side."""
+    differences = assessment.differences.of(result)
+    main = assessment.differences.main_difference(result)
+    if main is None:
         return
-    yield f"cause:     {blamed.text}"
-    for each in [each for each in found if each is not blamed][:_DIFFERENCES_SHOWN]:
+    yield f"cause:     {main.text}"
+    for each in [each for each in differences if each is not main][:_MAX_DIFFERENCES]:
         yield f"           also {each.text}"
     yield ""
-    yield f"    {'this target':<{_WIDTH}} {judged.record.description}"
-    yield from side_by_side(result.story, judged.record.stories[result.cell.name], blamed)
+    yield f"    {'this target':<{_WIDTH}} {assessment.record.description}"
+    yield from side_by_side(result.story, assessment.record.stories[result.cell.name], main)
 
 
 def side_by_side(story: list[Step], other: list[Step], difference: Difference) -> Iterator[str]:
-    """The fields of one answer of two stories; a `!` marks those that differ."""
+    """Yield the fields of one answer from two stories; a `!` marks the different ones."""
     connection = story[difference.place][0]
     number = sum(step[0] == connection for step in story[: difference.place])
-    theirs = [step for step in other if step[0] == connection][number]
-    left, right = _fields(story[difference.place][3]), _fields(theirs[3])
-    yield f"    {difference.api} v{theirs[2]}, answer {number + 1} on connection {connection}"
-    for name in dict.fromkeys([*left, *right]):
-        one, two = left.get(name, ""), right.get(name, "")
+    reference = [step for step in other if step[0] == connection][number]
+    ours, kafkas = _fields(story[difference.place][3]), _fields(reference[3])
+    yield f"    {difference.api} v{reference[2]}, answer {number + 1} on connection {connection}"
+    for name in dict.fromkeys([*ours, *kafkas]):
+        one, two = ours.get(name, ""), kafkas.get(name, "")
         mark = "!" if one != two else " "
-        columns = [_cut(f"{name} {value}") if value else "" for value in (one, two)]
+        columns = [_shortened(f"{name} {value}") if value else "" for value in (one, two)]
         yield f"  {mark} {columns[0]:<{_WIDTH}} {columns[1]}".rstrip()
 
 
 def _fields(value: Any, path: str = "") -> dict[str, str]:
-    """The leaves of an answer by their paths."""
+    """Return the leaves of an answer by path."""
     if isinstance(value, dict):
-        found: dict[str, str] = {}
+        leaves: dict[str, str] = {}
         for name, each in value.items():
-            found |= _fields(each, f"{path}.{name}" if path else name)
-        return found
+            leaves |= _fields(each, f"{path}.{name}" if path else name)
+        return leaves
     if isinstance(value, list) and value:
-        found = {}
+        leaves = {}
         for index, each in enumerate(value):
-            found |= _fields(each, f"{path}[{index}]")
-        return found
+            leaves |= _fields(each, f"{path}[{index}]")
+        return leaves
     return {path or "answer": json.dumps(value)}
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
 
 
-def write(judged: Judged, folder: Path, *, passes_too: bool = False) -> int:
-    """Write one file per failed cell; how many."""
+def write(assessment: Assessment, folder: Path, *, passes_too: bool = False) -> int:
+    """Write one file per failed cell; return their number."""
     folder.mkdir(parents=True, exist_ok=True)
-    chosen = [each for each in judged.run.results if passes_too or each.verdict in _WORTH_KEEPING]
+    chosen = [each for each in assessment.run.results if passes_too or each.verdict in _WITH_EVIDENCE]
     for result in chosen:
         name = f"{result.cell.name.replace('/', '-').replace('@', '-v')}-{result.cell.turn}.txt"
-        (folder / name).write_text(annotated(result, judged))
+        (folder / name).write_text(annotated(result, assessment))
     return len(chosen)

@@ -11,8 +11,8 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from kafka_shim.conformance.expect import NOT_RUN, Expectation, Expectations
+from kafka_shim.conformance.report.assessment import Assessment
 from kafka_shim.conformance.report.evidence import annotated
-from kafka_shim.conformance.report.judged import Judged
 from kafka_shim.conformance.runner import Result, Run
 from kafka_shim.conformance.verdict import NOT_JUDGED, Verdict
 
@@ -20,19 +20,20 @@ SCHEMA: Final = 1
 _NO_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def as_json(judged: Judged) -> dict[str, Any]:
-    """The run as plain data."""
-    run = judged.run
+def as_json(assessment: Assessment) -> dict[str, Any]:
+    """Return the run as plain data."""
+    run = assessment.run
     return {
         "schema": SCHEMA,
         "target": run.target,
         "description": run.description,
-        "command": shlex.join(judged.command),
+        "command": shlex.join(assessment.command),
         "seconds": round(run.seconds, 3),
         "violations": run.violations,
         "counts": dict(Counter(result.verdict.value for result in run.results)),
         "causes": [
-            {"text": cause.text, "cells": [result.cell.name for result in cause.hanging]} for cause in judged.all_causes
+            {"text": cause.text, "cells": [result.cell.name for result in cause.failures]}
+            for cause in assessment.all_causes
         ],
         "cells": [
             {
@@ -44,9 +45,9 @@ def as_json(judged: Judged) -> dict[str, Any]:
                 "level": result.cell.case.level.value,
                 "verdict": result.verdict.value,
                 "reason": result.reason,
-                "cause": judged.cause_of(result) or None,
-                "expected": line.reason if (line := line_of(result, judged.expectations)) else None,
-                "surprise": judged.surprise(result),
+                "cause": assessment.cause_of(result) or None,
+                "expected": line.reason if (line := line_of(result, assessment.expectations)) else None,
+                "surprise": assessment.surprise(result),
                 "first": result.first or None,
                 "seconds": round(result.seconds, 4),
             }
@@ -56,19 +57,19 @@ def as_json(judged: Judged) -> dict[str, Any]:
 
 
 def line_of(result: Result, expectations: Expectations) -> Expectation | None:
-    """The line of the expectation for a cell that is not a pass."""
+    """Return the expectation for a cell that does not pass."""
     return (
         expectations.of_cell(result.cell.case.id, result.cell.version) if result.verdict is not Verdict.PASS else None
     )
 
 
-def write_json(judged: Judged, path: Path) -> None:
-    path.write_text(json.dumps(as_json(judged), indent=1) + "\n")
+def write_json(assessment: Assessment, path: Path) -> None:
+    path.write_text(json.dumps(as_json(assessment), indent=1) + "\n")
 
 
-def write_junit(judged: Judged, path: Path) -> None:
-    """One test case per cell; a failure is a cell that is not as expected, with its evidence."""
-    run = judged.run
+def write_junit(assessment: Assessment, path: Path) -> None:
+    """Write one test case per cell; an unexpected cell is a failure, with its evidence."""
+    run = assessment.run
     suite = ElementTree.Element("testsuite", name=f"conformance {run.target}", tests=str(len(run.results)))
     counts: Counter[str] = Counter()
     for result in run.results:
@@ -79,15 +80,15 @@ def write_junit(judged: Judged, path: Path) -> None:
             name=result.cell.name,
             time=f"{result.seconds:.3f}",
         )
-        surprise = judged.surprise(result)
+        surprise = assessment.surprise(result)
         if result.verdict is Verdict.HARNESS_ERROR:
             counts["errors"] += 1
             ElementTree.SubElement(element, "error", message="harness").text = _printable(result.reason)
         elif surprise is not None:
             counts["failures"] += 1
-            message = _printable(judged.cause_of(result) or result.reason.partition("\n")[0] or surprise)
+            message = _printable(assessment.cause_of(result) or result.reason.partition("\n")[0] or surprise)
             ElementTree.SubElement(element, "failure", message=message, type=result.verdict.value).text = _printable(
-                annotated(result, judged)
+                annotated(result, assessment)
             )
         elif result.verdict in NOT_JUDGED:
             counts["skipped"] += 1
@@ -98,28 +99,28 @@ def write_junit(judged: Judged, path: Path) -> None:
 
 
 def _printable(text: str) -> str:
-    """Text without what XML cannot hold."""
+    """Replace characters that XML does not allow."""
     return _NO_XML.sub("?", text)
 
 
-def write_expectations(judged: Judged, path: Path) -> None:
-    """Write what fails or is not judged as a file for `--expect`: an entry for each verdict and its cause or reason.
+def write_expectations(assessment: Assessment, path: Path) -> None:
+    """Write known failures and cells that are not judged as TOML, one entry per verdict and cause or reason.
 
-    A case whose cells are all alike stands there once, without its versions.
+    A case whose cells all have one verdict is written once, without versions.
     """
     entries: list[tuple[str, Verdict, list[Result]]] = []
-    for cause in judged.all_causes:
-        for verdict in sorted({each.verdict for each in cause.hanging}):
-            entries.append((cause.text, verdict, [each for each in cause.hanging if each.verdict is verdict]))
+    for cause in assessment.all_causes:
+        for verdict in sorted({each.verdict for each in cause.failures}):
+            entries.append((cause.text, verdict, [each for each in cause.failures if each.verdict is verdict]))
     unjudged: dict[tuple[str, Verdict], list[Result]] = {}
-    for each in judged.run.results:
+    for each in assessment.run.results:
         if each.verdict in NOT_RUN:
             unjudged.setdefault((each.reason.partition("\n")[0], each.verdict), []).append(each)
-    entries += [(reason, verdict, found) for (reason, verdict), found in unjudged.items()]
+    entries += [(reason, verdict, results) for (reason, verdict), results in unjudged.items()]
     all_cells: dict[str, list[Result]] = {}
-    for each in judged.run.results:
+    for each in assessment.run.results:
         all_cells.setdefault(each.cell.case.id, []).append(each)
-    lines = [f"# What {judged.run.target} does otherwise; written by --write-expect. Say why on every line."]
+    lines = [f"# What {assessment.run.target} does otherwise; written by --write-baseline. Say why on every line."]
     for reason, verdict, results in entries:
         names: set[str] = set()
         for each in results:
@@ -132,7 +133,7 @@ def write_expectations(judged: Judged, path: Path) -> None:
 
 
 def write_badge(run: Run, path: Path) -> None:
-    """The endpoint form of a shields badge: cases passed of those judged, and how many were not, or not in full."""
+    """Write the endpoint JSON of a shields badge: passed and judged cases, and the number of cases not fully judged."""
     holds: dict[str, bool] = {}
     unjudged: set[str] = set()
     for result in run.results:

@@ -1,7 +1,6 @@
-"""A target: something that listens on a port and claims to coordinate groups.
+"""A target: a broker under test, with the settings it starts with and the limits that cases rely on.
 
-Decides which settings a target is started with (`PROFILES`) and what the suite may rely on (`Limits`). It does not know
-how any target is started: each kind is a module beside this one.
+Each kind of target is a module beside this one.
 """
 
 from __future__ import annotations
@@ -14,12 +13,21 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from kafka_shim.conformance import processes
 from kafka_shim.conformance.endpoint import Endpoint
+from kafka_shim.conformance.secure import Secure
+
+NO_INTERVALS: Final[Mapping[str, str]] = {
+    f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")
+}
+"""Let each change of a group be assigned at once, also from 4.3 on. Older releases of Kafka have no such settings."""
+
+DESCRIPTIONS_IN_MEMORY: Final = "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
+"""Kafka 4.4's plugin that keeps topology descriptions of streams groups (KIP-1331)."""
 
 PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
     # Fast: a lone member's round ends at once, and sessions may be short enough to wait for.
@@ -29,13 +37,15 @@ PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
         "group.consumer.min.session.timeout.ms": "100",
         "group.consumer.min.heartbeat.interval.ms": "50",
     },
-    # Limits low enough to hit.
+    # Limits low enough to hit, and the plugin that is off by default.
     "limits": {
         "group.initial.rebalance.delay.ms": "600",
         "group.min.session.timeout.ms": "100",
         "group.max.session.timeout.ms": "60000",
         "group.max.size": "2",
         "group.consumer.max.size": "2",
+        "group.streams.max.size": "2",
+        "group.streams.topology.description.plugin.class": DESCRIPTIONS_IN_MEMORY,
         "offset.metadata.max.bytes": "10",
     },
     # The clean-up of offsets runs often enough to wait for.
@@ -48,7 +58,7 @@ PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 READY_SECONDS: Final = 90.0
-"""How long a target may take to start on a machine that is busy."""
+"""Seconds a target may take to start on a busy machine."""
 
 _ENDING_SECONDS: Final = 0.3
 _RESTART_SECONDS: Final = 5.0
@@ -56,18 +66,19 @@ _DYING_SECONDS: Final = 20.0
 
 
 class TargetError(Exception):
-    """The target could not be had: the harness is at fault or something it needs is missing, not the target."""
+    """The target cannot be used: the suite failed or a dependency is missing; the target itself is not at fault."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the waits of a case are derived from; all in milliseconds but where named otherwise."""
+    """The limits of a target, from which cases derive their waits; in milliseconds unless the name says otherwise."""
 
     min_session_timeout: int = 6_000
     max_session_timeout: int = 1_800_000
     initial_rebalance_delay: int = 3_000
     max_group_size: int = 2_147_483_647
     max_consumer_group_size: int = 2_147_483_647
+    max_streams_group_size: int = 2_147_483_647
     offset_metadata_max_bytes: int = 4_096
     request_max_bytes: int = 104_857_600
     retention_check_interval: int = 600_000
@@ -76,21 +87,21 @@ class Limits:
 
     @property
     def session(self) -> int:
-        """The shortest session timeout a case that waits for its expiry asks for."""
+        """The shortest session timeout for a case that waits for its expiry."""
         return max(self.min_session_timeout, self.brief_session)
 
-    def calmer(self) -> Limits:
-        """These limits with more time for whoever waits for a session to end, or keeps one alive."""
+    def with_more_time(self) -> Limits:
+        """Return these limits with more time for cases that let a session expire or keep one alive."""
         return replace(self, brief_session=self.brief_session * 4)
 
     @property
     def patience(self) -> float:
-        """Seconds after which an answer that is due counts as missing."""
+        """Seconds until a due answer counts as missing."""
         return 8.0 + self.initial_rebalance_delay * 3 / 1000
 
     def configured(self, config: Mapping[str, str]) -> Limits:
-        """These limits with what `config`, by Kafka's names, says otherwise."""
-        values = {ours: int(config[theirs]) for theirs, ours in LIMIT_NAMES.items() if config.get(theirs)}
+        """Return these limits with the values in `config`, by Kafka's names."""
+        values = {ours: int(config[kafkas]) for kafkas, ours in LIMIT_NAMES.items() if config.get(kafkas)}
         return replace(self, **values)
 
 
@@ -100,6 +111,7 @@ LIMIT_NAMES: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "initial_rebalance_delay",
     "group.max.size": "max_group_size",
     "group.consumer.max.size": "max_consumer_group_size",
+    "group.streams.max.size": "max_streams_group_size",
     "offset.metadata.max.bytes": "offset_metadata_max_bytes",
     "socket.request.max.bytes": "request_max_bytes",
     "offsets.retention.check.interval.ms": "retention_check_interval",
@@ -108,10 +120,11 @@ LIMIT_NAMES: Final[Mapping[str, str]] = {
 
 @dataclass
 class Instance:
-    """One running target: where it listens, how it is limited, what a case may count on.
+    """One running target: its address, its limits and its capabilities.
 
-    `process` is what ends when the target crashes; None for one that is not ours. `ended_at` is when it did. `others`
-    are further addresses of the same cluster.
+    `process` ends if the target crashes; None for a foreign target. `ended_at` is the time of the crash. `others` are
+    further addresses of the same cluster. `secured` are the listeners that authenticate their clients, by name, beside
+    the address; `secure` is for the address itself.
     """
 
     host: str
@@ -122,17 +135,19 @@ class Instance:
     description: str = ""
     process: subprocess.Popen[str] | None = None
     others: tuple[Endpoint, ...] = ()
+    secured: Mapping[str, Endpoint] = field(default_factory=dict)
     ended_at: float | None = None
+    secure: Secure | None = None
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Every address of the target."""
-        return (Endpoint(self.host, self.port), *self.others)
+        return (Endpoint(self.host, self.port, self.secure), *self.others)
 
     def has_crashed(self) -> bool:
-        """Whether the target has crashed; `ended_at` is when that was first noticed, by the monotonic clock.
+        """Return True if the target has crashed; `ended_at` is the first time this was noticed, by the monotonic clock.
 
-        A process closes its connections a moment before it has ended; one that no longer listens is waited for.
+        A process closes its connections a moment before it ends, so one that no longer listens gets time to end.
         """
         noticed = time.monotonic()
         if self.ended_at is None and (self._stopped_listening() if self.process is None else self._process_ended()):
@@ -146,7 +161,7 @@ class Instance:
         return not self._listens() and _ends_within(self.process, _DYING_SECONDS)
 
     def _stopped_listening(self) -> bool:
-        """Of a target that is not ours: one that others start again gets a moment."""
+        """Return True if a foreign target does not listen again within a moment; others may restart it."""
         limit = time.monotonic() + _RESTART_SECONDS
         while not self._listens():
             if time.monotonic() > limit:
@@ -155,10 +170,10 @@ class Instance:
         return False
 
     def _listens(self) -> bool:
-        """Whether any broker of it does; one too busy to accept does."""
+        """Return True if any broker accepts, or is too busy to accept."""
         for endpoint in self.endpoints:
             try:
-                endpoint.connect(1).close()
+                endpoint.reach(1).close()
             except ConnectionRefusedError:
                 continue
             except OSError:
@@ -168,9 +183,9 @@ class Instance:
 
 
 class Target(Protocol):
-    """A kind of target. `start` is called once per profile, and again after a crash; `stop` ends all it started.
+    """A kind of target. `start` runs once per profile, and again after a crash; `stop` ends all it started.
 
-    `violations` says after `stop` which invariants the run broke, where the target tells what it does.
+    After `stop`, `violations` has the invariants that the run broke, for a target with a trace.
     """
 
     name: str
@@ -183,7 +198,7 @@ class Target(Protocol):
 
 
 class Children:
-    """The processes and temporary folders of one target, which end with it."""
+    """The processes and temporary folders of one target, removed at its end."""
 
     def __init__(self) -> None:
         self._processes: list[subprocess.Popen[str]] = []
@@ -191,21 +206,21 @@ class Children:
         self._lock = threading.Lock()
 
     def start(self, command: Sequence[str | Path], **options: Any) -> subprocess.Popen[str]:
-        """Start a process; `options` as of `processes.start`."""
+        """Start a process; `options` as in `processes.start`."""
         process = processes.start(command, **options)
         with self._lock:
             self._processes.append(process)
         return process
 
     def folder(self, prefix: str) -> Path:
-        """A new folder, removed by `end`."""
+        """Create a folder that `end` removes."""
         folder = processes.temporary_folder(prefix)
         with self._lock:
             self._folders.append(folder)
         return folder
 
     def end(self, *, at_once: bool = False) -> None:
-        """End the processes, all at a time, and remove the folders. `at_once` does not let them finish anything."""
+        """End the processes, all at the same time, and remove the folders. `at_once` kills them."""
         with self._lock:
             running, self._processes = self._processes, []
             folders, self._folders = self._folders, []
@@ -218,10 +233,9 @@ class Children:
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on at this moment.
+    """Return an unused loopback port.
 
-    It is below those that systems give to connections and to whoever asks for any port: nobody comes upon it by chance
-    while the process it is for starts, or is started again.
+    It lies below the ephemeral ports, so no other process gets it by chance before the new process listens on it.
     """
     while True:
         port = 16_384 + secrets.randbelow(16_384)
@@ -231,13 +245,13 @@ def free_port() -> int:
 
 
 def wait_until_listening(endpoint: Endpoint, process: subprocess.Popen[Any], seconds: float) -> None:
-    """Return once the endpoint accepts; `TargetError` if the process ends or the time is up."""
+    """Return when the endpoint accepts; raise `TargetError` if the process ends or the time is up."""
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         if process.poll() is not None:
             raise TargetError(f"the target ended with exit code {process.returncode} before it listened")
         try:
-            endpoint.connect(1).close()
+            endpoint.reach(1).close()
             return
         except OSError:
             time.sleep(0.02)
@@ -253,7 +267,7 @@ def _ends_within(process: subprocess.Popen[Any], seconds: float) -> bool:
 
 
 class LineReader:
-    """Collects the lines a process prints, so that its pipe never fills, and waits for one that matches."""
+    """Collects the lines of a process, so that its pipe never fills, and waits for one with a prefix."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.lines: list[str] = []
@@ -273,7 +287,7 @@ class LineReader:
             self._changed.notify_all()
 
     def wait_for(self, prefix: str, seconds: float) -> str:
-        """The first line that starts with `prefix`; `TargetError` if it does not come."""
+        """Return the first line that starts with `prefix`; raise `TargetError` if it does not come."""
         limit = time.monotonic() + seconds
         with self._changed:
             while True:

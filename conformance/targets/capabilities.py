@@ -1,4 +1,4 @@
-"""What a target must be capable of for some of the cases: found out by its limits, or declared by whoever runs it."""
+"""The capabilities that some cases need: derived from the limits of a target, or declared by its user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_shim.conformance.targets.base import PROFILES, Limits
 
 @dataclass(frozen=True)
 class Capability:
-    """One capability: which limits give it, by which of Kafka's settings, and what is so without it."""
+    """One capability: the setting that grants it, and the reason for skips without it."""
 
     name: str
     setting: str
@@ -20,7 +20,7 @@ class Capability:
     otherwise: str
 
     def lack(self, limits: Limits) -> str:
-        """Why a target with these limits does not have it."""
+        """Return why a target with these limits does not have it."""
         return f"{self.otherwise}: {self.setting} is {self.value(limits)}"
 
 
@@ -56,6 +56,13 @@ CAPABILITIES: Final = {
             "a consumer group cannot be filled",
         ),
         Capability(
+            "small-streams-groups",
+            "group.streams.max.size",
+            lambda limits: limits.max_streams_group_size,
+            lambda value: value <= 32,
+            "a streams group cannot be filled",
+        ),
+        Capability(
             "frequent-expiry",
             "offsets.retention.check.interval.ms",
             lambda limits: limits.retention_check_interval,
@@ -67,17 +74,17 @@ CAPABILITIES: Final = {
 
 
 def capabilities_of(limits: Limits) -> frozenset[str]:
-    """The capabilities that limits give."""
+    """Return the capabilities that these limits grant."""
     return frozenset(name for name, each in CAPABILITIES.items() if each.holds(each.value(limits)))
 
 
 def lack_of(missing: Iterable[str], limits: Limits) -> str:
-    """Why a case that needs these cannot be judged."""
+    """Return why a case that needs these is skipped."""
     return "; ".join(CAPABILITIES[name].lack(limits) for name in sorted(missing))
 
 
 def advice(limits: Limits) -> str:
-    """Which settings would make a run faster and judge more; empty if they are good."""
+    """Return the settings for a faster and more complete run; empty if the present ones are good."""
     better = PROFILES["default"]
     current = {
         "group.initial.rebalance.delay.ms": limits.initial_rebalance_delay,

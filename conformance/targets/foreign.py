@@ -1,7 +1,6 @@
-"""A target of somebody's own: one that runs already, at one address or several, or one that a command starts.
+"""A user's own target: one that runs already, at one address or several, or one that a command starts.
 
-Decides how a command is started for a profile and when it is ready. Does not know what the target can do:
-`peers.py` reads its limits when it runs.
+Starts the command for a profile and waits until it listens; `peers.py` reads the limits of the running target.
 """
 
 from __future__ import annotations
@@ -9,11 +8,12 @@ from __future__ import annotations
 import subprocess
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from kafka_shim.conformance.endpoint import Endpoint, parse_endpoints
+from kafka_shim.conformance.secure import Secure
 from kafka_shim.conformance.targets.base import (
     PROFILES,
     READY_SECONDS,
@@ -26,13 +26,13 @@ from kafka_shim.conformance.targets.base import (
 )
 
 KINDS: Final = "shim[:STORE], kafka[:VERSION], kfake, rdkafka-mock, tansu, nisshi, HOST:PORT[,HOST:PORT] or FILE.toml"
-_FIELDS: Final = frozenset({"name", "address", "start", "client-id", "capabilities", "limits", "profiles", "expect"})
-_LINES_SHOWN: Final = 8
+_FIELDS: Final = frozenset({"name", "address", "start", "client-id", "capabilities", "limits", "profiles", "baseline"})
+_MAX_LINES: Final = 8
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the instance of a profile is: `endpoints` that listen already, or will once `start` runs."""
+    """The place of a profile's instance: `endpoints` that listen already, or will after the command `start`."""
 
     endpoints: tuple[Endpoint, ...] = ()
     start: str = ""
@@ -43,18 +43,19 @@ class Place:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a user says about a target: `settings` are limits by Kafka's names, for a target that does not tell them."""
+    """A user's description of a target. `settings` are limits by Kafka's names, beside those the target describes."""
 
     name: str
     places: Mapping[str, Place]
     capabilities: frozenset[str] = frozenset()
     client_id: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
-    expect: Path | None = None
+    baseline: Path | None = None
+    secure: Secure | None = None
 
 
 def place_of(text: str) -> Place:
-    """A place as one word of the command line: addresses, or a command."""
+    """Parse a place on the command line: addresses, or a command."""
     try:
         return Place(parse_endpoints(text))
     except ValueError:
@@ -62,7 +63,7 @@ def place_of(text: str) -> Place:
 
 
 def read_declaration(path: Path) -> Declaration:
-    """The declaration in a TOML file; `docs/conformance.md` describes it. Raises TargetError where it is none."""
+    """Read the declaration in a TOML file, as in `docs/conformance.md`. Raises TargetError for an invalid one."""
     try:
         table = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -74,7 +75,7 @@ def read_declaration(path: Path) -> Declaration:
             _only({profile: entry}, frozenset(PROFILES))
             _only(entry, frozenset({"address", "start"}))
             places[profile] = _place(entry)
-        # A command with a place for the profile or its settings starts every profile.
+        # A command with {profile} or {properties} starts every profile.
         start = places.get("default", Place()).start
         if "{properties}" in start or "{profile}" in start:
             places = dict.fromkeys(PROFILES, places["default"]) | places
@@ -86,7 +87,7 @@ def read_declaration(path: Path) -> Declaration:
             frozenset(table.get("capabilities", ())),
             str(table.get("client-id", "")),
             {name: str(value) for name, value in table.get("limits", {}).items()},
-            path.parent / table["expect"] if "expect" in table else None,
+            path.parent / table["baseline"] if "baseline" in table else None,
         )
     except (ValueError, TypeError, AttributeError) as error:
         raise TargetError(f"{path}: {error}") from error
@@ -95,7 +96,7 @@ def read_declaration(path: Path) -> Declaration:
 def _only(table: Mapping[str, Any], names: frozenset[str]) -> None:
     unknown = sorted(table.keys() - names)
     if unknown:
-        raise ValueError(f"{unknown[0]} is none of {', '.join(sorted(names))}")
+        raise ValueError(f"{unknown[0]} is unknown; the names are {', '.join(sorted(names))}")
 
 
 def _place(entry: Mapping[str, Any]) -> Place:
@@ -105,20 +106,20 @@ def _place(entry: Mapping[str, Any]) -> Place:
 def declared(
     spec: str, *, start: str = "", places: Mapping[str, Place] | None = None, capabilities: Iterable[str] = ()
 ) -> Declaration:
-    """The declaration of a target's name, a file or addresses, with what other options say beside it.
+    """Return the declaration for a file or addresses, completed by the other options.
 
-    Raises TargetError, in one sentence, where this is no target.
+    Raises TargetError, in one sentence, if this is not a target.
     """
     if spec.endswith(".toml"):
-        found = read_declaration(Path(spec))
+        declaration = read_declaration(Path(spec))
     elif not spec:
-        found = Declaration("target", {})
+        declaration = Declaration("target", {})
     else:
         try:
-            found = Declaration(spec, {"default": Place(parse_endpoints(spec))})
+            declaration = Declaration(spec, {"default": Place(parse_endpoints(spec))})
         except ValueError:
             raise TargetError(f"there is no target {spec}; it is {KINDS}") from None
-    everywhere = dict(found.places)
+    everywhere = dict(declaration.places)
     if start:
         default = everywhere.get("default", Place())
         profiles = PROFILES if "{properties}" in start or "{profile}" in start else ("default",)
@@ -130,17 +131,17 @@ def declared(
         if not place.endpoints and "{port}" not in place.start:
             raise TargetError(f"the command of profile {profile} has no {{port}}, and no address says where it listens")
     return Declaration(
-        found.name,
+        declaration.name,
         everywhere,
-        found.capabilities | frozenset(capabilities),
-        found.client_id,
-        found.settings,
-        found.expect,
+        declaration.capabilities | frozenset(capabilities),
+        declaration.client_id,
+        declaration.settings,
+        declaration.baseline,
     )
 
 
 class ForeignTarget:
-    """A target of somebody's own."""
+    """A user's own target."""
 
     def __init__(self, declaration: Declaration | str) -> None:
         self.declaration = declared(declaration) if isinstance(declaration, str) else declaration
@@ -156,7 +157,7 @@ class ForeignTarget:
         endpoints = place.endpoints
         if place.start:
             process, endpoints = self._run(place, profile)
-        first, *others = endpoints
+        first, *others = (replace(each, secure=self.declaration.secure) for each in endpoints)
         return Instance(
             first.host,
             first.port,
@@ -166,6 +167,7 @@ class ForeignTarget:
             self.name,
             process,
             tuple(others),
+            secure=first.secure,
         )
 
     def _run(self, place: Place, profile: str) -> tuple[subprocess.Popen[str], tuple[Endpoint, ...]]:
@@ -182,10 +184,10 @@ class ForeignTarget:
         try:
             wait_until_listening(endpoints[0], process, READY_SECONDS)
         except TargetError as error:
-            lines = (folder / "log").read_text(errors="replace").splitlines()[-_LINES_SHOWN:]
+            lines = (folder / "log").read_text(errors="replace").splitlines()[-_MAX_LINES:]
             raise TargetError("\n".join([f"{error}; it printed:", *lines]) if lines else str(error)) from error
         return process, endpoints
 
     def stop(self) -> None:
-        """End what was started here; what ran already goes on."""
+        """End the processes started here; a target that ran before runs on."""
         self._children.end()

@@ -1,7 +1,6 @@
-"""Apache Kafka itself, the oracle: KRaft nodes in Java processes of their own, before 3.3 with a ZooKeeper beside them.
+"""Apache Kafka, the oracle: KRaft nodes as Java processes; before 3.3 with a ZooKeeper beside them.
 
-Its jars come from Maven, through the machine's `mvn`; the class path is remembered in the cache folder, and so is the
-storage that each node starts with. It does not know what the cases ask of it.
+The machine's `mvn` fetches the jars. The cache folder keeps the class path, and the formatted storage of each node.
 """
 
 from __future__ import annotations
@@ -16,9 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from kafka_shim.apis.releases import rules_of
 from kafka_shim.conformance import processes
 from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.targets.base import (
+    NO_INTERVALS,
     PROFILES,
     READY_SECONDS,
     Children,
@@ -28,8 +29,11 @@ from kafka_shim.conformance.targets.base import (
     free_port,
     wait_until_listening,
 )
+from kafka_shim.conformance.targets.secured import LISTENERS, SECURITY, settings
 
 NEWEST: Final[Mapping[str, str]] = {
+    "4.4": "4.4.0",
+    "4.3": "4.3.1",
     "4.2": "4.2.2",
     "4.1": "4.1.1",
     "4.0": "4.0.1",
@@ -41,12 +45,12 @@ NEWEST: Final[Mapping[str, str]] = {
 """The newest patch release of a line, so that a run is repeatable."""
 
 _WITHOUT_ZOOKEEPER: Final = (3, 3)
-"""The first release whose KRaft was for production."""
+"""The first release with KRaft for production."""
 
-DEFAULT_VERSION: Final = "4.2"
+DEFAULT_VERSION: Final = "4.4"
 
 CLUSTER_ID: Final = "a2Fma2EtZ3JvdXAtc2hpbQ"
-"""Of all clusters here: nothing tells them apart but where they listen."""
+"""The id of all clusters here; only their addresses differ."""
 
 _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -70,14 +74,15 @@ _SMALL: Final[Mapping[str, str]] = {
     "num.network.threads": "2",
     "num.io.threads": "4",
     "background.threads": "2",
-    "log.cleaner.enable": "false",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "log.cleaner.backoff.ms": "100",
     "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "2",
-    # How often transactions that are open for too long are looked for; 10 s by default.
+    # The interval of the search for expired transactions; 10 s by default.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
@@ -90,20 +95,20 @@ _JAVA: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xsh
 
 
 def cache_folder() -> Path:
-    """Where targets keep what they fetched or built, between runs."""
+    """Return the folder in which targets keep downloads and builds between runs."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "kafka-shim"
 
 
 def class_path(version: str) -> str:
-    """The class path of a Kafka release, fetched by Maven the first time; `TargetError` if it cannot be had."""
+    """Return the class path of a Kafka release; Maven fetches it the first time. Raises `TargetError` on failure."""
     return jars_of(f"kafka-{version}", f"org.apache.kafka:kafka_2.13:{version}", SLF4J)
 
 
 def jars_of(name: str, *artifacts: str) -> str:
-    """The class path of artifacts, `group:artifact:version`, fetched by Maven the first time and kept under a name.
+    """Return the class path of artifacts, `group:artifact:version`; Maven fetches them the first time.
 
-    `TargetError` if they cannot be had.
+    The cache folder keeps it under `name`. Raises `TargetError` on failure.
     """
     folder = cache_folder() / name
     remembered = folder / "classpath.txt"
@@ -113,7 +118,7 @@ def jars_of(name: str, *artifacts: str) -> str:
             return jars
     maven = shutil.which("mvn")
     if maven is None:
-        raise TargetError(f"{artifacts[0]} is fetched with Maven, and there is no mvn here")
+        raise TargetError(f"{artifacts[0]} is fetched with Maven, and mvn is not installed")
     folder.mkdir(parents=True, exist_ok=True)
     dependencies = "".join(_DEPENDENCY.format(*artifact.split(":")) for artifact in artifacts)
     (folder / "pom.xml").write_text(_POM.format(dependencies=dependencies))
@@ -137,7 +142,8 @@ class KafkaTarget:
             raise TargetError(f"not a Kafka release, or release and number of brokers: {spec}")
         self.brokers = int(brokers or 1)
         self.name = f"kafka:{self.version}" + (f"x{brokers}" if self.brokers > 1 else "")
-        self.profiles = frozenset(PROFILES)
+        secured = {SECURITY} if self.brokers == 1 and not self._needs_zookeeper else set()
+        self.profiles = frozenset(PROFILES) | secured
         self.violations: list[str] = []
         self._children = Children()
         self._lock = threading.Lock()
@@ -146,18 +152,21 @@ class KafkaTarget:
     def start(self, profile: str) -> Instance:
         java = shutil.which("java")
         if java is None:
-            raise TargetError("Apache Kafka needs Java, and there is no java here")
+            raise TargetError("Apache Kafka needs Java, which is not installed")
         with self._lock:
             jars = class_path(self.version)
         folder = self._children.folder("conformance-kafka-")
         command = [java, *_JAVA, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars]
         controller = self._zookeeper(command) if self._needs_zookeeper else Endpoint("127.0.0.1", free_port())
         endpoints = [Endpoint("127.0.0.1", free_port()) for _ in range(self.brokers)]
+        secured = {name: Endpoint("127.0.0.1", free_port()) for name in LISTENERS} if profile == SECURITY else {}
         started = []
         for node_id, endpoint in enumerate(endpoints, 1):
             properties = folder / f"server-{node_id}.properties"
             config = _config(node_id, endpoint, controller, folder, zookeeper=self._needs_zookeeper)
-            properties.write_text(_lines(config | dict(PROFILES[profile])))
+            intervals = NO_INTERVALS if rules_of(self.version).batched_assignments else {}
+            own = _with_listeners(config, settings(endpoint, secured)) if secured else PROFILES[profile]
+            properties.write_text(_lines(config | dict(intervals) | dict(own)))
             if not self._needs_zookeeper:
                 shutil.copytree(self._formatted(command, node_id), folder / f"data-{node_id}")
             with open(folder / f"log-{node_id}", "wb") as log:
@@ -169,14 +178,15 @@ class KafkaTarget:
             endpoints[0].host,
             endpoints[0].port,
             profile,
-            Limits().configured(PROFILES[profile]),
+            Limits().configured(own),
             description=f"Apache Kafka {self.version}{several}",
             process=started[0],
             others=tuple(endpoints[1:]),
+            secured=secured,
         )
 
     def stop(self) -> None:
-        # Nobody reads again what it would write, and a release may take twenty seconds a broker to shut down.
+        # No clean shutdown: its data is temporary, and a release may take 20 s per broker.
         self._children.end(at_once=True)
         self._zookeeper_endpoint = None
 
@@ -185,10 +195,10 @@ class KafkaTarget:
         return tuple(map(int, self.version.split(".")[:2])) < _WITHOUT_ZOOKEEPER
 
     def _formatted(self, command: list[str], node_id: int) -> Path:
-        """The storage of a node that has never run, made once for this release: that takes a Java process as well."""
-        kept = cache_folder() / f"kafka-{self.version}" / f"formatted-{node_id}"
+        """Return the formatted storage of a new node, created once per release: that too takes a Java process."""
+        formatted = cache_folder() / f"kafka-{self.version}" / f"formatted-{node_id}"
         with self._lock:
-            if not kept.exists():
+            if not formatted.exists():
                 folder = self._children.folder("conformance-format-")
                 nowhere = (Endpoint("127.0.0.1", free_port()), Endpoint("127.0.0.1", free_port()))
                 properties = folder / "server.properties"
@@ -197,16 +207,16 @@ class KafkaTarget:
                 done = processes.run([*storage_tool, properties])
                 if done.returncode != 0:
                     raise TargetError(f"Kafka {self.version} could not format its storage: {done.stderr[-800:]}")
-                # In one step, for runs beside this one.
-                beside = kept.with_name(f"{kept.name}-{uuid.uuid4().hex}")
+                # A rename is atomic for concurrent runs.
+                beside = formatted.with_name(f"{formatted.name}-{uuid.uuid4().hex}")
                 shutil.copytree(folder / f"data-{node_id}", beside)
                 with suppress(OSError):
-                    beside.rename(kept)
+                    beside.rename(formatted)
                 shutil.rmtree(beside, ignore_errors=True)
-        return kept
+        return formatted
 
     def _zookeeper(self, command: list[str]) -> Endpoint:
-        """The one ZooKeeper of all instances, in which each has a path of its own."""
+        """Return the one ZooKeeper of all instances; each instance has its own path in it."""
         with self._lock:
             if self._zookeeper_endpoint is None:
                 endpoint = Endpoint("127.0.0.1", free_port())
@@ -233,7 +243,7 @@ class KafkaTarget:
 
 
 def _config(node_id: int, endpoint: Endpoint, controller: Endpoint, folder: Path, *, zookeeper: bool) -> dict[str, str]:
-    """The settings of a broker. The first is the controller as well, unless a ZooKeeper listens there."""
+    """Return the settings of a broker. The first broker is the controller too, unless ZooKeeper is used."""
     common = {"advertised.listeners": f"PLAINTEXT://{endpoint}", "log.dirs": str(folder / f"data-{node_id}")}
     if zookeeper:
         small = {name: value for name, value in _SMALL.items() if name not in _KRAFT}
@@ -254,6 +264,14 @@ def _config(node_id: int, endpoint: Endpoint, controller: Endpoint, folder: Path
             "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
         }
     )
+
+
+def _with_listeners(config: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings `own` with the listener of the controller among the others."""
+    controller = next(part for part in config["listeners"].split(",") if part.startswith("CONTROLLER:"))
+    protocols = f"{own['listener.security.protocol.map']},CONTROLLER:PLAINTEXT"
+    listeners = {"listeners": f"{own['listeners']},{controller}", "advertised.listeners": own["listeners"]}
+    return dict(own) | listeners | {"listener.security.protocol.map": protocols}
 
 
 def _lines(config: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""franz-go's in-memory Kafka, built from the Go module proxy with a main program of ours."""
+"""kfake, franz-go's in-memory Kafka, built from the Go module proxy with our main program."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ func main() {
 
 
 DEFAULT_VERSION: Final = "v0.0.0-20260918054303-01f206a7e32c"
-"""The version that `expect/kfake.toml` is about, so that a run is repeatable."""
+"""The version that `expect/kfake.toml` describes, so that a run is repeatable."""
 
 
 class KfakeTarget:
-    """`kfake` or `kfake:VERSION`, a version or query the Go module proxy knows, such as `latest`."""
+    """`kfake` or `kfake:VERSION`, with a version or query of the Go module proxy, such as `latest`."""
 
     def __init__(self, version: str = DEFAULT_VERSION) -> None:
         self.name = "kfake" if version == DEFAULT_VERSION else f"kfake:{version}"
@@ -78,7 +78,7 @@ class KfakeTarget:
             return str(program)
         go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
         if go is None:
-            raise TargetError("kfake is built with Go, and there is no go here")
+            raise TargetError("kfake is built with Go, which is not installed")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "main.go").write_text(_MAIN)
         (folder / "go.mod").write_text("module conformance/kfake\n\ngo 1.24\n")
@@ -91,10 +91,10 @@ class KfakeTarget:
         return str(program)
 
     def _built_version(self) -> str:
-        """The version of the module that was built, which the newest one was at that time."""
+        """Return the version in the build's go.mod; for `latest`, the newest at that time."""
         required = (cache_folder() / f"kfake-{self._version}" / "go.mod").read_text()
-        found = re.search(rf"{re.escape(MODULE)} (\S+)", required)
-        return found[1] if found else self._version
+        required_line = re.search(rf"{re.escape(MODULE)} (\S+)", required)
+        return required_line[1] if required_line else self._version
 
     def start(self, profile: str) -> Instance:
         settings = PROFILES[profile]

@@ -1,7 +1,7 @@
-"""Nisshi, a broker in Rust that was called Tansu: one process, all in memory, built with Cargo.
+"""Nisshi, a broker in Rust, formerly Tansu: one process, all in memory, built with Cargo.
 
-Decides how the program is built and started; what it can do is found out, as of a target that somebody else starts.
-Building takes a quarter of an hour, once: the program stays in the cache folder, and one that is put there counts.
+The suite measures its capabilities, as for a foreign target. The build takes 15 minutes, once: the cache folder keeps
+the program, and a program put there by hand is used too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafka_shim.conformance.targets.kafka import cache_folder
 VERSION: Final = "0.8.1"
 
 _ADDRESS: Final = "tcp://127.0.0.1:{port}"
-# It has the delay of a first round as an option, and no others of our settings.
+# Of our settings it has only the initial rebalance delay.
 _OPTIONS: Final = (
     f"--listener-url {_ADDRESS} --advertised-listener-url {_ADDRESS} --storage-engine memory://nisshi/ "
     "--group-initial-rebalance-delay 0s --group-poll-interval 50ms --silent"
@@ -27,7 +27,7 @@ _OPTIONS: Final = (
 
 
 class NisshiTarget(ForeignTarget):
-    """`nisshi`."""
+    """The target `nisshi`."""
 
     def __init__(self) -> None:
         self._folder = cache_folder() / f"nisshi-{VERSION}"
@@ -45,8 +45,8 @@ class NisshiTarget(ForeignTarget):
     def _build(self) -> None:
         cargo = shutil.which("cargo")
         if cargo is None:
-            raise TargetError(f"Nisshi is built with Cargo, and there is no cargo here, nor {self._program}")
-        # Its dependencies ask for a newer compiler than they need.
+            raise TargetError(f"Nisshi is built with Cargo; neither cargo nor {self._program} is installed")
+        # Its dependencies declare a newer compiler than they need.
         options = ["--locked", "--ignore-rust-version", "--no-default-features", "--features", "dynostore"]
         command = [cargo, "install", "nisshi", "--version", VERSION, *options, "--root", str(self._folder)]
         built = processes.run(command)

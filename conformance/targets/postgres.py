@@ -1,7 +1,4 @@
-"""A PostgreSQL server for one run: in a temporary folder, on a free port of loopback, gone afterwards.
-
-Decides where its programs are looked for and as whom it runs. It does not know what is kept in it.
-"""
+"""A PostgreSQL server for one run: in a temporary folder, on a free loopback port, removed afterwards."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from kafka_shim.conformance.targets.base import READY_SECONDS, TargetError, free
 
 
 def binaries() -> Path | None:
-    """The folder of `initdb` and `postgres`: of the PATH, or the newest of a Debian installation."""
+    """Return the folder of `initdb` and `postgres`: from the PATH, or the newest of a Debian installation."""
     on_path = shutil.which("initdb")
     if on_path:
         return Path(on_path).resolve().parent
@@ -29,15 +26,15 @@ def binaries() -> Path | None:
 
 
 @contextmanager
-def postgres_server(*databases: str) -> Iterator[str]:
-    """Run a server; the value is a URL of its empty database, `databases` are made beside it.
+def postgres_server(*databases: str, connections: int = 60) -> Iterator[str]:
+    """Run a server; yield the URL of an empty database, with `databases` beside it.
 
-    It syncs its log, as a real one does.
+    It accepts this number of `connections` at a time, and syncs its log, as in production.
     """
     programs = binaries()
     if programs is None:
-        raise TargetError("PostgreSQL is not installed here")
-    # The server refuses to run as root: then it runs as the user that its package made for it.
+        raise TargetError("PostgreSQL is not installed")
+    # The server refuses to run as root: use the user that its package created.
     user = "postgres" if os.geteuid() == 0 else None
     port = free_port()
     folder = processes.temporary_folder("kafka-shim-postgres-")
@@ -56,7 +53,7 @@ def postgres_server(*databases: str) -> Iterator[str]:
     server = None
     try:
         run("initdb", "-D", data, "-U", "shim", "-A", "trust", "--no-sync", "-E", "UTF8")
-        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "60"}
+        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": str(connections)}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with open(folder / "log", "wb") as log:
             server = processes.start(
@@ -73,7 +70,7 @@ def postgres_server(*databases: str) -> Iterator[str]:
         yield f"postgresql://shim@127.0.0.1:{port}/postgres"
     finally:
         if server is not None:
-            # An immediate shutdown: nothing of it is needed any more.
+            # An immediate shutdown: the data is temporary.
             server.send_signal(signal.SIGQUIT)
             processes.end(server)
         shutil.rmtree(folder, ignore_errors=True)

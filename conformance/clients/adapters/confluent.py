@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) behind the line protocol."""
+"""The adapter of confluent-kafka (librdkafka) to the line protocol."""
 
 import struct
 import time
@@ -13,7 +13,7 @@ class Confluent(Worker):
         super().__init__(config)
         self.rebalanced = False
         self.awaited = []
-        self.made = {}
+        self.clients = {}
         if config.get("group"):
             self.consumer = self.subscribe()
 
@@ -23,7 +23,7 @@ class Confluent(Worker):
         if config.get("max_poll_ms"):
             options["max.poll.interval.ms"] = config["max_poll_ms"]
         if config.get("protocol") == "consumer":
-            # The coordinator tells how often to heartbeat and how long a session lasts.
+            # The coordinator sets the heartbeat interval and the session timeout.
             options["group.protocol"] = "consumer"
             if config.get("assignors"):
                 (options["group.remote.assignor"],) = config["assignors"]
@@ -64,7 +64,7 @@ class Confluent(Worker):
         emit(event="assigned", partitions=partitions(assigned))
         offset = self.config.get("assign_seek")
         if offset is not None:
-            # What is assigned in the callback is where reading begins.
+            # Reading starts at the offsets assigned in the callback.
             placed = [TopicPartition(each.topic, each.partition, offset) for each in assigned]
             incremental = "cooperative-sticky" in self.config.get("assignors", ())
             (consumer.incremental_assign if incremental else consumer.assign)(placed)
@@ -77,8 +77,8 @@ class Confluent(Worker):
             consumer.commit(asynchronous=False)
         time.sleep(self.config.get("revoke_s", 0))
 
-    def on_lost(self, consumer, lost):
-        emit(event="lost", partitions=partitions(lost))
+    def on_lost(self, consumer, revoked):
+        emit(event="lost", partitions=partitions(revoked))
 
     def on_commit(self, error, committed):
         if not self.awaited:
@@ -94,8 +94,8 @@ class Confluent(Worker):
         batch = {}
         while message is not None:
             if message.error():
-                # A fenced client says so for ever; the test decides what comes next.
-                self.held = message.error().fatal()
+                # A fenced client repeats the error for ever; the test decides the next step.
+                self.is_held = message.error().fatal()
                 emit(event="error", name=message.error().name(), text=message.error().str())
                 break
             headers = [[name, text(value)] for name, value in message.headers() or ()]
@@ -103,7 +103,7 @@ class Confluent(Worker):
             batch.setdefault((message.topic(), message.partition()), []).append(record)
             message = self.consumer.poll(0)
         rebalanced, self.rebalanced = self.rebalanced, False
-        self.tell(rebalanced)
+        self.report_owned(rebalanced)
         for (topic, partition), records in batch.items():
             emit(event="records", topic=topic, partition=partition, records=records)
 
@@ -136,10 +136,10 @@ class Confluent(Worker):
             emit(reply=number, error=error_name(error), text=str(error))
 
     def do_committed(self, topic, partition):
-        (found,) = self.consumer.committed([TopicPartition(topic, partition)], timeout=20)
-        if found.error:
-            raise KafkaException(found.error)
-        return found.offset if found.offset >= 0 else None
+        (committed,) = self.consumer.committed([TopicPartition(topic, partition)], timeout=20)
+        if committed.error:
+            raise KafkaException(committed.error)
+        return committed.offset if committed.offset >= 0 else None
 
     def do_pause(self, partitions):
         self.consumer.pause([TopicPartition(*each) for each in partitions])
@@ -157,8 +157,8 @@ class Confluent(Worker):
         self.closed = True
 
     def do_produce(self, topic, records, compression=None):
-        if "producer" not in self.made:
-            self.made["producer"] = Producer(
+        if "producer" not in self.clients:
+            self.clients["producer"] = Producer(
                 {
                     "bootstrap.servers": self.config["bootstrap"],
                     "compression.type": compression or "none",
@@ -166,7 +166,7 @@ class Confluent(Worker):
                     "linger.ms": 5,
                 }
             )
-        producer, sent = self.made["producer"], {}
+        producer, sent = self.clients["producer"], {}
 
         def delivered(number):
             def remember(error, message):
@@ -188,9 +188,9 @@ class Confluent(Worker):
 
     @property
     def admin(self):
-        if "admin" not in self.made:
-            self.made["admin"] = AdminClient({"bootstrap.servers": self.config["bootstrap"]})
-        return self.made["admin"]
+        if "admin" not in self.clients:
+            self.clients["admin"] = AdminClient({"bootstrap.servers": self.config["bootstrap"]})
+        return self.clients["admin"]
 
     def do_create_topic(self, topic, partitions):
         self.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)
@@ -205,24 +205,24 @@ class Confluent(Worker):
         return sorted(group.group_id for group in self.admin.list_consumer_groups().result(20).valid)
 
     def do_describe_group(self, group):
-        found = self.admin.describe_consumer_groups([group])[group].result(20)
+        result = self.admin.describe_consumer_groups([group])[group].result(20)
         return {
-            "state": found.state.name.title().replace("_", ""),
-            "protocol": found.partition_assignor,
+            "state": result.state.name.title().replace("_", ""),
+            "protocol": result.partition_assignor,
             "members": [
                 [member.member_id, member.client_id, partitions(member.assignment.topic_partitions)]
-                for member in found.members
+                for member in result.members
             ],
         }
 
     def do_group_offsets(self, group):
-        found = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(20)
-        return sorted([tp.topic, tp.partition, tp.offset] for tp in found.topic_partitions)
+        result = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(20)
+        return sorted([tp.topic, tp.partition, tp.offset] for tp in result.topic_partitions)
 
     def do_alter_offsets(self, group, offsets):
         request = ConsumerGroupTopicPartitions(group, [TopicPartition(t, p, o) for t, p, o in offsets])
-        found = self.admin.alter_consumer_group_offsets([request])[group].result(20)
-        return sorted({tp.error.name() if tp.error else "NoError" for tp in found.topic_partitions})
+        result = self.admin.alter_consumer_group_offsets([request])[group].result(20)
+        return sorted({tp.error.name() if tp.error else "NoError" for tp in result.topic_partitions})
 
     def do_delete_group(self, group):
         try:

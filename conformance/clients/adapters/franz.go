@@ -4,6 +4,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,25 +15,40 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
+// security is that of a listener with SASL_SSL. With IsToken, user and password are those of a delegation token.
+type security struct {
+	CA        string `json:"ca"`
+	Mechanism string `json:"mechanism"`
+	User      string `json:"user"`
+	Password  string `json:"password"`
+	IsToken   bool   `json:"is_token"`
+	Token     string `json:"token"`
+}
+
 type config struct {
-	Bootstrap    string   `json:"bootstrap"`
-	ClientID     string   `json:"client_id"`
-	Group        string   `json:"group"`
-	Instance     string   `json:"instance"`
-	Topics       []string `json:"topics"`
-	Pattern      string   `json:"pattern"`
-	Protocol     string   `json:"protocol"`
-	Assignors    []string `json:"assignors"`
-	SessionMs    int      `json:"session_ms"`
-	HeartbeatMs  int      `json:"heartbeat_ms"`
-	MetadataMs   int      `json:"metadata_ms"`
-	RevokeS      float64  `json:"revoke_s"`
-	MaxPollMs    int      `json:"max_poll_ms"`
-	Verbose      bool     `json:"verbose"`
-	RevokeCommit bool     `json:"revoke_commit"`
-	AssignSeek   *int64   `json:"assign_seek"`
+	Bootstrap    string    `json:"bootstrap"`
+	ClientID     string    `json:"client_id"`
+	Group        string    `json:"group"`
+	Instance     string    `json:"instance"`
+	Topics       []string  `json:"topics"`
+	Pattern      string    `json:"pattern"`
+	Protocol     string    `json:"protocol"`
+	Assignors    []string  `json:"assignors"`
+	SessionMs    int       `json:"session_ms"`
+	HeartbeatMs  int       `json:"heartbeat_ms"`
+	MetadataMs   int       `json:"metadata_ms"`
+	RevokeS      float64   `json:"revoke_s"`
+	MaxPollMs    int       `json:"max_poll_ms"`
+	Verbose      bool      `json:"verbose"`
+	RevokeCommit bool      `json:"revoke_commit"`
+	AssignSeek   *int64    `json:"assign_seek"`
+	Security     *security `json:"security"`
 }
 
 type command struct {
@@ -141,6 +158,22 @@ func placed(from [][]any) map[string]map[int32]kgo.EpochOffset {
 	return offsets
 }
 
+func secured(by *security) []kgo.Opt {
+	trusted := x509.NewCertPool()
+	pem, err := os.ReadFile(by.CA)
+	if err != nil || !trusted.AppendCertsFromPEM(pem) {
+		panic(by.CA)
+	}
+	salted := scram.Auth{User: by.User, Pass: by.Password, IsToken: by.IsToken}
+	mechanisms := map[string]sasl.Mechanism{
+		"PLAIN":         plain.Auth{User: by.User, Pass: by.Password}.AsMechanism(),
+		"SCRAM-SHA-256": salted.AsSha256Mechanism(),
+		"SCRAM-SHA-512": salted.AsSha512Mechanism(),
+		"OAUTHBEARER":   oauth.Auth{Token: by.Token}.AsMechanism(),
+	}
+	return []kgo.Opt{kgo.DialTLSConfig(&tls.Config{RootCAs: trusted}), kgo.SASL(mechanisms[by.Mechanism])}
+}
+
 func main() {
 	var settings config
 	if err := json.Unmarshal([]byte(os.Args[1]), &settings); err != nil {
@@ -223,6 +256,9 @@ func main() {
 	}
 	if settings.Instance != "" {
 		options = append(options, kgo.InstanceID(settings.Instance))
+	}
+	if settings.Security != nil {
+		options = append(options, secured(settings.Security)...)
 	}
 	if settings.Verbose {
 		options = append(options, kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, nil)))

@@ -1,4 +1,4 @@
-"""kafka-python 3.0, 2.3 and 2.0 behind the line protocol."""
+"""The adapter of kafka-python 3.0, 2.3 and 2.0 to the line protocol."""
 
 import sys
 import time
@@ -6,7 +6,7 @@ import time
 from lines import Worker, emit, error_name, main, partitions, text
 
 if sys.version_info >= (3, 12):
-    # kafka-python 2.0 brings a six of its own that newer Pythons cannot import from.
+    # kafka-python 2.0 contains a copy of six that newer Pythons cannot import from.
     try:
         import kafka.vendor.six.moves  # noqa: F401
     except ImportError:
@@ -36,7 +36,7 @@ if NEW:
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
     class BothWays(CooperativeStickyAssignor):
-        """Cooperative-sticky that may stand beside an eager assignor, as Java's does: the first of the two restarts."""
+        """Cooperative-sticky beside an eager assignor, as in Java: for the first of the two rolling restarts."""
 
         def supported_protocols(self):
             return [RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE]
@@ -69,8 +69,8 @@ class Listener(ConsumerRebalanceListener):
             self.worker.consumer.commit()
         time.sleep(self.worker.config.get("revoke_s", 0))
 
-    def on_partitions_lost(self, lost):
-        emit(event="lost", partitions=partitions(lost))
+    def on_partitions_lost(self, revoked):
+        emit(event="lost", partitions=partitions(revoked))
 
     def on_partitions_assigned(self, assigned):
         emit(event="assigned", partitions=partitions(assigned))
@@ -79,13 +79,13 @@ class Listener(ConsumerRebalanceListener):
                 self.worker.consumer.seek(each, self.worker.config["assign_seek"])
         if self.worker.config.get("assign_unsubscribe"):
             self.worker.consumer.unsubscribe()
-        self.worker.tell(rebalanced=True)
+        self.worker.report_owned(rebalanced=True)
 
 
 class KafkaPython(Worker):
     def __init__(self, config):
         super().__init__(config)
-        self.made = {}
+        self.clients = {}
         self.consumer = None
         if config.get("group"):
             self.consumer = self.subscribe()
@@ -114,21 +114,21 @@ class KafkaPython(Worker):
             **options,
         )
         consumer.subscribe(topics=config.get("topics") or (), pattern=config.get("pattern"), listener=Listener(self))
-        # A leader that does not know its topics yet hands out nothing and joins again when it does. If a short poll
-        # ends while such a join is in flight, kafka-python never takes up the assignment that the join brings.
+        # A leader without metadata assigns no partitions and joins again when it has metadata. If a short poll
+        # ends while such a join is in flight, kafka-python ignores the assignment from that join.
         for topic in config.get("topics") or ():
             consumer.partitions_for_topic(topic)
         return consumer
 
     def poll(self, seconds):
-        # kafka-python 3.0 takes a join that has ended while nobody polled for none at all, and joins again. Nobody who
-        # polls as its documentation does sees that, so a poll that joins lasts long enough for most joins to end in it.
+        # kafka-python 3.0 ignores a join that ends between two polls, and joins again. An application that polls as
+        # documented never sees that: here too a poll that joins lasts long enough for most joins.
         seconds = max(seconds, JOINING_SECONDS if self.consumer._coordinator.need_rejoin() else IDLE_SECONDS)
         batches = self.consumer.poll(timeout_ms=int(seconds * 1000))
-        self.tell(rebalanced=False)
+        self.report_owned(rebalanced=False)
         for tp, records in batches.items():
-            found = [[r.offset, text(r.key), text(r.value), [[k, text(v)] for k, v in r.headers]] for r in records]
-            emit(event="records", topic=tp.topic, partition=tp.partition, records=found)
+            lines = [[r.offset, text(r.key), text(r.value), [[k, text(v)] for k, v in r.headers]] for r in records]
+            emit(event="records", topic=tp.topic, partition=tp.partition, records=lines)
 
     def owned(self):
         return self.consumer.assignment()
@@ -167,15 +167,15 @@ class KafkaPython(Worker):
     def do_close(self):
         if self.consumer is not None:
             self.consumer.close()
-        for client in self.made.values():
+        for client in self.clients.values():
             client.close()
         self.closed = True
 
     def do_produce(self, topic, records, compression=None):
-        producer = self.made.get("producer") or KafkaProducer(
+        producer = self.clients.get("producer") or KafkaProducer(
             bootstrap_servers=self.config["bootstrap"], acks="all", compression_type=compression
         )
-        self.made["producer"] = producer
+        self.clients["producer"] = producer
         sent = [
             producer.send(
                 topic, value.encode(), key=key and key.encode(), headers=[(k, v.encode()) for k, v in headers]
@@ -190,13 +190,13 @@ class KafkaPython(Worker):
             )
             for partition, key, value, headers in records
         ]
-        return [[found.partition, found.offset] for found in (future.get(30) for future in sent)]
+        return [[sent.partition, sent.offset] for sent in (future.get(30) for future in sent)]
 
     @property
     def admin(self):
-        if "admin" not in self.made:
-            self.made["admin"] = KafkaAdminClient(bootstrap_servers=self.config["bootstrap"])
-        return self.made["admin"]
+        if "admin" not in self.clients:
+            self.clients["admin"] = KafkaAdminClient(bootstrap_servers=self.config["bootstrap"])
+        return self.clients["admin"]
 
     def do_create_topic(self, topic, partitions):
         if NEW:
@@ -217,10 +217,10 @@ class KafkaPython(Worker):
 
     def do_describe_group(self, group):
         if NEW:
-            found = self.admin.describe_groups([group])[group]
+            result = self.admin.describe_groups([group])[group]
             return {
-                "state": found["group_state"],
-                "protocol": found["protocol_data"],
+                "state": result["group_state"],
+                "protocol": result["protocol_data"],
                 "members": [
                     [
                         member["member_id"],
@@ -231,13 +231,13 @@ class KafkaPython(Worker):
                             for partition in topic["partitions"]
                         ),
                     ]
-                    for member in found["members"]
+                    for member in result["members"]
                 ],
             }
-        (found,) = self.admin.describe_consumer_groups([group])
+        (result,) = self.admin.describe_consumer_groups([group])
         return {
-            "state": found.state,
-            "protocol": found.protocol,
+            "state": result.state,
+            "protocol": result.protocol,
             "members": [
                 [
                     member.member_id,
@@ -248,17 +248,17 @@ class KafkaPython(Worker):
                         for partition in numbers
                     ),
                 ]
-                for member in found.members
+                for member in result.members
             ],
         }
 
     def do_group_offsets(self, group):
-        found = (
+        result = (
             self.admin.list_group_offsets({group: None})[group]
             if NEW
             else self.admin.list_consumer_group_offsets(group)
         )
-        return sorted([tp.topic, tp.partition, committed.offset] for tp, committed in found.items())
+        return sorted([tp.topic, tp.partition, committed.offset] for tp, committed in result.items())
 
     def do_alter_offsets(self, group, offsets):
         outcome = self.admin.alter_group_offsets(group, offsets_of(offsets))

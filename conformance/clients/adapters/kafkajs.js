@@ -1,12 +1,22 @@
 // KafkaJS behind the line protocol of lines.py.
 'use strict'
 
+const fs = require('fs')
 const readline = require('readline')
 const { Kafka, logLevel, PartitionAssigners } = require('kafkajs')
 
 const config = JSON.parse(process.argv[2])
 const emit = (message) => process.stdout.write(JSON.stringify(message) + '\n')
+// The security of a listener with SASL_SSL.
+const secured = ({ ca, mechanism, user: username, password, token }) => ({
+  ssl: { ca: [fs.readFileSync(ca, 'utf8')] },
+  sasl: {
+    mechanism: mechanism.toLowerCase(),
+    ...(token ? { oauthBearerProvider: async () => ({ value: token }) } : { username, password }),
+  },
+})
 const kafka = new Kafka({
+  ...(config.security && secured(config.security)),
   clientId: config.client_id,
   brokers: [config.bootstrap],
   logLevel: logLevel.NOTHING,

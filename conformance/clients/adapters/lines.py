@@ -1,8 +1,8 @@
-"""The line protocol between a test and a worker: JSON objects, commands in on stdin, events and replies out on stdout.
+"""The line protocol between a test and a worker: JSON lines, commands on stdin, events and replies on stdout.
 
-A command is `{"id": 7, "do": "commit", ...}`; its answer is `{"reply": 7, "value": ...}` or
-`{"reply": 7, "error": NAME, "text": ...}`. What the client tells by itself is `{"event": NAME, ...}`. This module knows
-no client; it runs under every Python that any of the clients needs.
+A command is `{"id": 7, "do": "commit", ...}`; its answer is `{"reply": 7, "value": ...}` or `{"reply": 7, "error":
+NAME, "text": ...}`. Reports of the client itself are `{"event": NAME, ...}`. This module runs under every Python that
+any of the clients needs.
 """
 
 import json
@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 
-# Seen in the story of a test that fails.
+# These log lines are in the evidence of a failed test.
 logging.basicConfig(level=os.environ.get("CLIENTS_LOG", "WARNING"), format="%(asctime)s %(name)s %(message)s")
 
 
@@ -23,14 +23,14 @@ def emit(**message):
 
 
 def error_name(error):
-    """How a client names an error: Kafka's own name where the client has an error object for it."""
+    """Return the client's name of an error: Kafka's own name if the client has an error object for it."""
     inner = error.args[0] if error.args else None
     return inner.name() if hasattr(inner, "name") and hasattr(inner, "fatal") else type(error).__name__
 
 
-def partitions(found):
-    """(topic, partition) pairs in a fixed order, from any client's TopicPartition."""
-    return sorted([tp.topic, tp.partition] for tp in found)
+def partitions(assignment):
+    """Return (topic, partition) pairs in a fixed order, from any client's TopicPartition."""
+    return sorted([tp.topic, tp.partition] for tp in assignment)
 
 
 def text(value):
@@ -38,7 +38,7 @@ def text(value):
 
 
 def commands():
-    """A queue that fills with the commands of stdin; None when the test has gone away."""
+    """Return a queue that receives the commands from stdin, and None at the end of the test."""
     waiting = queue.Queue()
 
     def read():
@@ -51,15 +51,15 @@ def commands():
 
 
 class Worker:
-    """What is common to the clients that block. A subclass has a method `do_NAME(**fields)` for each command.
+    """The base of the adapters for blocking clients. A subclass has a method `do_NAME(**fields)` for each command.
 
-    `poll(seconds)` lets the client work; `owned()` is its assignment. Between two polls commands are carried out. After
-    `hold` the client is polled no more until `go`: what its own threads do then is the client's affair.
+    `poll(seconds)` lets the client work; `owned()` is its assignment. Commands run between two polls. After `hold` the
+    client is not polled until `go`, but its own threads run on.
     """
 
     def __init__(self, config):
         self.config = config
-        self.held = False
+        self.is_held = False
         self.closed = False
         self.last_report = None
 
@@ -76,16 +76,16 @@ class Worker:
         raise NotImplementedError
 
     def do_hold(self):
-        self.held = True
+        self.is_held = True
 
     def do_go(self):
-        self.held = False
+        self.is_held = False
 
     def do_describe(self):
         return {"generation": self.generation(), "member": self.member_id(), "partitions": partitions(self.owned())}
 
-    def tell(self, rebalanced):
-        """Report the assignment when it or its generation has changed, or after a rebalance."""
+    def report_owned(self, rebalanced):
+        """Report the assignment if it or its generation has changed, or after a rebalance."""
         now = {"partitions": partitions(self.owned()), "generation": self.generation(), "member": self.member_id()}
         if rebalanced or now != self.last_report:
             self.last_report = now
@@ -96,25 +96,25 @@ class Worker:
         emit(event="started")
         while not self.closed:
             try:
-                command = waiting.get(block=self.held or not self.config.get("group"))
+                command = waiting.get(block=self.is_held or not self.config.get("group"))
             except queue.Empty:
                 command = False
             if command is None:
                 return
             if command:
-                carry_out(self, command)
-            elif not self.held:
+                run_command(self, command)
+            elif not self.is_held:
                 try:
                     self.poll(self.config["poll_s"])
                 except Exception as error:
                     emit(event="error", name=error_name(error), text=str(error))
-                    # A fenced client says so for ever; the test decides what comes next.
-                    self.held = "Fenced" in type(error).__name__
+                    # A fenced client repeats the error for ever; the test decides the next step.
+                    self.is_held = "Fenced" in type(error).__name__
         emit(event="closed")
 
 
-def carry_out(worker, command):
-    """One blocking command, answered. `later` in place of a value means that the worker answers by itself."""
+def run_command(worker, command):
+    """Run one command and send the reply. `commit_async` sends its reply itself."""
     number, name = command.pop("id"), command.pop("do")
     if name in ("commit_async",):
         command["number"] = number
@@ -129,7 +129,7 @@ def carry_out(worker, command):
 
 
 def main(worker_class, description=None):
-    """Run a worker, or print what it is where the only argument is `describe`."""
+    """Run a worker, or print its description if the only argument is `describe`."""
     if sys.argv[1] == "describe":
         print(json.dumps(description))
         return

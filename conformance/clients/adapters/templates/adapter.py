@@ -54,11 +54,11 @@ def main():
         return
     commands = queue.Queue()
     threading.Thread(target=lambda: [*map(commands.put, sys.stdin), commands.put(None)], daemon=True).start()
-    client, held = Client(json.loads(sys.argv[1])), False
+    client, paused = Client(json.loads(sys.argv[1])), False
     emit(event="started")
     while True:
         try:
-            line = commands.get(block=held)
+            line = commands.get(block=paused)
         except queue.Empty:
             try:
                 client.poll()
@@ -71,7 +71,7 @@ def main():
         number, name = command["id"], command["do"]
         try:
             if name in ("hold", "go"):
-                held = name == "hold"
+                paused = name == "hold"
             elif name in ("commit", "commit_async"):
                 client.commit(command["offsets"])
             elif name == "close":

@@ -1,8 +1,7 @@
-"""Real clients in processes of their own, and waits for what they report.
+"""Real clients as child processes, and waits for their reports.
 
-A `Crew` starts members of one group, each a process under the interpreter that has its client library, and waits for
-conditions over all they report. Nothing sleeps: a wait ends with the event that fulfils it, or fails with the story
-so far.
+`ClientProcesses` starts the members of one group, each under the interpreter of its client library, and waits for
+conditions on their reports. No wait sleeps: it ends with the event that fulfils it, or fails with the reports so far.
 """
 
 from __future__ import annotations
@@ -23,26 +22,24 @@ from kafka_shim.conformance import processes
 from kafka_shim.conformance.clients import builds
 
 SESSION_MS = 30_000
-"""A session no test can wait out: what happens sooner did not need its expiry."""
+"""A session longer than any test: events in a test never come from its expiry."""
 SHORT_SESSION_MS = 4_000
-"""The session of a member that is to be expelled, and of nobody else: a machine at work stops any process for a second
-or two.
-"""
+"""The session of a member that a test expels. No other member has it: a busy machine stops any process for 1 to 2 s."""
 HEARTBEAT_MS = 150
 STARTING = 120.0
-"""Seconds a process may take to begin: Java, or a dozen at once, takes its time."""
+"""Seconds a process may take to start; Java, or twelve processes at once, are slow."""
 PATIENCE = 60.0
-_ERRORS_KEPT = 1_500
+_MAX_ERROR_LINES = 1_500
 
 Partition = tuple[str, int]
 
 POSITIONS = ("pause", "seek", "revoke-commit", "assign-seek", "assign-unsubscribe")
-"""Abilities of clients whose listeners may do what the position cases do."""
+"""The abilities for the position cases, most of them about listeners."""
 
 
 @dataclass(frozen=True)
 class Client:
-    """One release of a client library: where it lives and what it can do."""
+    """One release of a client library: its adapter and its abilities."""
 
     name: str
     adapter: str
@@ -59,7 +56,7 @@ class Client:
     build: Callable[[str, str | None], list[str]] = builds.python
 
     def command(self) -> list[str]:
-        """What starts the adapter, built if need be; `ClientMissing` if the client cannot be had here."""
+        """Return the command that starts the adapter, built if needed; raise `ClientMissing` if it is not available."""
         return self.build(self.adapter, self.lock)
 
 
@@ -70,7 +67,7 @@ CLIENTS = {
             "kafka-python-3.0",
             "kafka_python.py",
             assignors=("range", "roundrobin", "sticky", "cooperative-sticky"),
-            # Its listeners run where nothing may block, so they neither commit nor unsubscribe.
+            # Its listeners must not block, so they neither commit nor unsubscribe.
             abilities=("revoke-pause", "max-poll", "mixed-assignors", "pause", "seek", "assign-seek"),
             alters_offsets=True,
             deletes_offsets=True,
@@ -81,7 +78,7 @@ CLIENTS = {
             lock="kafka-python-2.3",
             abilities=("revoke-pause", "max-poll", *POSITIONS),
         ),
-        # Its sticky assignor raises TypeError as soon as a member that owns something joins again.
+        # Its sticky assignor raises TypeError when a member that owns a partition joins again.
         Client(
             "kafka-python-2.0",
             "kafka_python.py",
@@ -136,7 +133,7 @@ OTHER_LANGUAGES = {
         ),
     )
 }
-"""Clients whose adapters join groups and nothing else."""
+"""Clients whose adapters only join groups."""
 
 CONSUMER_PROTOCOL = {
     client.name: client
@@ -166,7 +163,7 @@ CONSUMER_PROTOCOL = {
         ),
     )
 }
-"""The same with `group.protocol=consumer`: the coordinator assigns (KIP-848)."""
+"""Clients with `group.protocol=consumer`: the coordinator assigns (KIP-848)."""
 
 _JAVA_ABILITIES = ("revoke-pause", "max-poll", "mixed-assignors", *POSITIONS)
 _JAVA_CONSUMER_ABILITIES = ("revoke-pause", "max-poll", "regex", "classic-too", "subscribe", "unsubscribe")
@@ -219,7 +216,7 @@ FURTHER_CLIENTS = {
             f"confluent-javascript-{builds.CONFLUENT_JAVASCRIPT}",
             "confluent.js",
             assignors=("range", "roundrobin", "cooperative-sticky"),
-            # What is held is a record: with none on its way it goes on polling, so no `max-poll`.
+            # `hold` blocks at the next record; without one it polls on, so no `max-poll`.
             abilities=("revoke-pause", "pause", "seek", "revoke-commit", "assign-seek"),
             build=builds.confluent_javascript,
         ),
@@ -245,19 +242,18 @@ FURTHER_CLIENTS = {
         ),
     )
 }
-"""Clients that the matrix tries and our tests do not: older releases, and what takes long to fetch or to build."""
+"""Clients in the matrix but not in our tests: older releases, and those that take long to fetch or to build."""
 
 EVERY_CLIENT = CLIENTS | OTHER_LANGUAGES | CONSUMER_PROTOCOL | FURTHER_CLIENTS
 
 
 class MemberFailed(AssertionError):
-    """What was awaited did not come; the message tells what came instead."""
+    """An expected report did not come; the message shows the reports that came instead."""
 
 
 @dataclass
 class Member:
-    """A client process. `events` is all it has reported, each `at` monotonic seconds; guarded by the crew's
-    condition."""
+    """A client process. `events` are all its reports, each with `at` in monotonic seconds; `changed` guards them."""
 
     name: str
     process: subprocess.Popen[str]
@@ -292,50 +288,50 @@ class Member:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.errors.append(line.rstrip())
-            del self.errors[:-_ERRORS_KEPT]
+            del self.errors[:-_MAX_ERROR_LINES]
 
-    # What it has reported. Call these inside a wait, or when the member is quiet.
+    # Its reports. Read them inside a wait, or when the member is quiet.
 
-    def named(self, event: str) -> list[dict[str, Any]]:
-        return [found for found in self.events if found["event"] == event]
+    def events_of(self, event: str) -> list[dict[str, Any]]:
+        return [each for each in self.events if each["event"] == event]
 
     @property
     def owns(self) -> frozenset[Partition]:
-        reports = self.named("owns")
+        reports = self.events_of("owns")
         return (
             frozenset((topic, partition) for topic, partition in reports[-1]["partitions"]) if reports else frozenset()
         )
 
     @property
     def generation(self) -> int:
-        reports = self.named("owns")
+        reports = self.events_of("owns")
         return int(reports[-1]["generation"]) if reports else -1
 
     @property
     def member_id(self) -> str:
-        return str(self.named("owns")[-1]["member"])
+        return str(self.events_of("owns")[-1]["member"])
 
     @property
     def rebalances(self) -> int:
-        """How often it was assigned partitions."""
-        return len(self.named("assigned"))
+        """The number of its assignments."""
+        return len(self.events_of("assigned"))
 
     def revoked(self, since: int = 0) -> set[Partition]:
-        """Every partition taken from it, from its event number `since` on."""
-        taken = [found for found in self.events[since:] if found["event"] in ("revoked", "lost")]
-        return {(topic, partition) for found in taken for topic, partition in found["partitions"]}
+        """Return every partition revoked from it or lost, from its event number `since` on."""
+        revocations = [each for each in self.events[since:] if each["event"] in ("revoked", "lost")]
+        return {(topic, partition) for each in revocations for topic, partition in each["partitions"]}
 
     def records(self, topic: str | None = None) -> list[tuple[int, int, str | None, str, list[list[str]]]]:
-        """(partition, offset, key, value, headers) of all it has consumed, in its order."""
+        """Return (partition, offset, key, value, headers) of all consumed records, in its order."""
         return [
-            (found["partition"], *record)
-            for found in self.named("records")
-            if topic is None or found["topic"] == topic
-            for record in found["records"]
+            (each["partition"], *record)
+            for each in self.events_of("records")
+            if topic is None or each["topic"] == topic
+            for record in each["records"]
         ]
 
     def records_of(self, partitions: Iterable[Partition]) -> list[tuple[int, int, str | None, str, list[list[str]]]]:
-        """What it has consumed from these partitions of one topic."""
+        """Return the records consumed from these partitions of one topic."""
         (topic,) = {topic for topic, _ in partitions}
         numbers = {number for _, number in partitions}
         return [record for record in self.records(topic) if record[0] in numbers]
@@ -343,7 +339,7 @@ class Member:
     # Commands.
 
     def ask(self, do: str, **fields: Any) -> int:
-        """Send a command; the number its reply will have."""
+        """Send a command; return the number that its reply will have."""
         number = next(self.numbers)
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"id": number, "do": do, **fields}) + "\n")
@@ -351,7 +347,7 @@ class Member:
         return number
 
     def answer(self, number: int, patience: float = PATIENCE) -> dict[str, Any]:
-        """The reply with that number, awaited."""
+        """Wait for the reply with that number."""
         with self.changed:
             self.changed.wait_for(lambda: self.events, STARTING)
             if not self.changed.wait_for(lambda: number in self.replies, patience):
@@ -359,21 +355,21 @@ class Member:
             return self.replies[number]
 
     def do(self, name: str, **fields: Any) -> Any:
-        """Carry out a command that must succeed; its value."""
+        """Run a command that must succeed; return its value."""
         reply = self.answer(self.ask(name, **fields))
         if "error" in reply:
             raise MemberFailed(f"{self.name}: {name} failed with {reply['error']}: {reply['text']}\n{self.story()}")
         return reply["value"]
 
     def refused(self, name: str, **fields: Any) -> str:
-        """Carry out a command that must fail; the error's name and text."""
+        """Run a command that must fail; return the name and text of its error."""
         reply = self.answer(self.ask(name, **fields))
         if "error" not in reply:
-            raise MemberFailed(f"{self.name}: {name} was to fail and did not\n{self.story()}")
+            raise MemberFailed(f"{self.name}: {name} must fail, and succeeded\n{self.story()}")
         return f"{reply['error']}: {reply['text']}"
 
     def close(self) -> None:
-        """Leave in good order, and be gone."""
+        """Leave the group in order, and wait for the process to end."""
         self.do("close")
         self.process.wait(PATIENCE)
 
@@ -388,7 +384,7 @@ class Member:
         self.process.send_signal(signal.SIGCONT)
 
     def log(self) -> str:
-        """All it has reported, and the end of its client's log."""
+        """Return all its reports, and the end of its client's log."""
         with self.changed:
             reports = [f"{event['at']:.3f} {json.dumps(event)}" for event in self.events]
         return "\n".join([f"{self.name} (exit {self.process.poll()}) reported:", *reports, "it logged:", *self.errors])
@@ -400,8 +396,8 @@ class Member:
         )
 
 
-class Crew:
-    """Starts members against one server and ends them all when the test is over."""
+class ClientProcesses:
+    """Starts members against one server, and ends them all at the end of a test."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         self.bootstrap = bootstrap
@@ -410,7 +406,7 @@ class Crew:
         self.members: list[Member] = []
 
     def start(self, client: Client, **config: Any) -> Member:
-        """A new process of that client. With `topics` or `pattern` it joins the group; without, it awaits commands."""
+        """Start a process of that client. With `topics` or `pattern` it joins the group; else it waits for commands."""
         name = f"{client.name}-{len(self.members) + 1}"
         settings = {
             "bootstrap": self.bootstrap,
@@ -434,7 +430,7 @@ class Crew:
         return member
 
     def all_started(self) -> None:
-        """Wait until every process has begun. RuntimeError when one does not: that says nothing of its client."""
+        """Wait until every process reports. A RuntimeError if one does not, which proves nothing about its client."""
         with self.changed:
             members = list(self.members)
             up = self.changed.wait_for(lambda: all(each.events for each in members), STARTING)
@@ -442,17 +438,17 @@ class Crew:
             raise RuntimeError(f"not all of {[member.name for member in members]} started within {STARTING:.0f} s")
 
     def wait(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-        """What `condition` returns once it is true. It is tried at every report of a member, once all have begun."""
+        """Wait until `condition` is true, and return its value. Checked at every report, after all have started."""
         self.all_started()
         with self.changed:
-            found = self.changed.wait_for(condition, patience)
-            if not found:
+            value = self.changed.wait_for(condition, patience)
+            if not value:
                 stories = "\n\n".join(member.story() for member in self.members)
                 raise MemberFailed(f"not within {patience:.0f} s: {what}\n\n{stories}")
-            return found
+            return value
 
     def shared(self, members: Iterable[Member], partitions: Iterable[Partition], sizes: Iterable[int]) -> None:
-        """Wait until these members own all of these partitions, each exactly once, in shares of these sizes."""
+        """Wait until these members own these partitions, each exactly once, in numbers of `sizes`."""
         members, partitions, sizes = list(members), sorted(partitions), sorted(sizes)
         self.wait(
             lambda: (
@@ -483,5 +479,5 @@ class Crew:
 
 
 def all_of(topics: dict[str, int]) -> list[Partition]:
-    """Every partition of these topics."""
+    """Return every partition of these topics."""
     return [(topic, partition) for topic, count in topics.items() for partition in range(count)]

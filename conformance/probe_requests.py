@@ -1,4 +1,4 @@
-"""Requests that change nothing, one per API a case leans on: to learn which of the advertised versions are served."""
+"""Requests without effect, one per API that cases use, to learn which advertised versions the target serves."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from kafka_shim.conformance.member import subscription
 GROUP_KEYS: Final = (8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47)
 
 
-def harmless(key: int, version: int, group: str) -> Message:
-    """A request of Metadata (3) or a group API that changes nothing."""
+def probe_request(key: int, version: int, group: str) -> Message:
+    """Return a request without effect for Metadata (3) or a group API."""
     protocols = [JoinGroupRequestProtocol("range", subscription())]
     requests: dict[int, Message] = {
         3: MetadataRequest([]),
         8: OffsetCommitRequest(group),
-        # Not of no group: Kafka 3.9 never answers that.
+        # With a group: Kafka 3.9 never answers a request without one.
         9: OffsetFetchRequest(group, [])
         if version <= 7
         else OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=[])]),

@@ -1,4 +1,4 @@
-"""A run as the reports show it: what is news, why, and how to see it again."""
+"""The results of a run beside the expectations and the baseline: surprises, causes, and a command to repeat."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kafka_shim.conformance.runner import Result, Run
 from kafka_shim.conformance.verdict import NOT_JUDGED, Verdict
 
 
-class Judged:
-    """A run with what is expected of its target, and the record it is compared with.
+class Assessment:
+    """A run with the expectations for its target, and the record of answers to compare with.
 
-    `command` is what started it, without the choice of cases.
+    `command` started the run, without the selection of cases.
     """
 
     def __init__(self, run: Run, expectations: Expectations, record: Record, command: list[str]) -> None:
@@ -25,12 +25,12 @@ class Judged:
         self.command = command
 
     def surprise(self, result: Result) -> str | None:
-        """Why a result is news; None if it is as expected."""
+        """Return the reason why a result is unexpected; None if it is expected."""
         return self.expectations.surprise(result.cell.case.id, result.cell.version, result.verdict)
 
     @cached_property
-    def news(self) -> list[Result]:
-        """What is not as expected, in the order of the run."""
+    def unexpected(self) -> list[Result]:
+        """The unexpected results, in the order of the run."""
         return [each for each in self.run.results if self.surprise(each) is not None]
 
     @cached_property
@@ -39,8 +39,8 @@ class Judged:
 
     @cached_property
     def causes(self) -> list[Cause]:
-        """The causes of the failures that are news, the most frequent first."""
-        return self._causes(self.news)
+        """The causes of the unexpected failures, the most frequent first."""
+        return self._causes(self.unexpected)
 
     @cached_property
     def all_causes(self) -> list[Cause]:
@@ -52,10 +52,10 @@ class Judged:
         return causes_of(failures, self.differences)
 
     def cause_of(self, result: Result) -> str:
-        """The cause a failure hangs on, in words; empty for what is no failure."""
-        blamed = self.differences.blamed(result) if result.verdict is not Verdict.PASS else None
-        return blamed.text if blamed else ""
+        """Return the cause of a failure in words; empty for any other result."""
+        main = self.differences.main_difference(result) if result.verdict is not Verdict.PASS else None
+        return main.text if main else ""
 
     def again(self, result: Result) -> str:
-        """The command that runs a cell again and keeps its frames."""
+        """Return the command that runs a cell again and keeps its frames."""
         return shlex.join([*self.command, "--case", result.cell.name, "--evidence", "evidence"])

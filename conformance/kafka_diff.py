@@ -1,0 +1,187 @@
+"""List the differences of two releases of Apache Kafka: versions, messages, records, error codes, features, settings.
+
+Reads the jars that Maven fetches: the schemas of messages and records are in them as JSON; a small Java program prints
+error codes, features and settings. `docs/versions.md` tells the next steps.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kafka_shim.conformance import processes
+from kafka_shim.conformance.targets.base import TargetError
+from kafka_shim.conformance.targets.kafka import NEWEST, class_path
+
+_SCHEMAS: Final = "common/message/"
+_PROGRAM: Final = """\
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.util.Map;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.server.common.Feature;
+import org.apache.kafka.server.common.MetadataVersion;
+
+public class Dump {
+    public static void main(String[] arguments) throws Exception {
+        for (Errors each : Errors.values())
+            System.out.println("error\\t" + each.code() + "\\t" + each.name() + ": " + each.message());
+        for (Feature each : Feature.PRODUCTION_FEATURES)
+            System.out.println("feature\\t" + each.featureName() + "\\tto level " + each.latestProduction());
+        System.out.println("feature\\tmetadata.version\\tto level " + MetadataVersion.latestProduction().featureLevel()
+            + ", " + MetadataVersion.latestProduction());
+        dump("broker", "kafka.server.KafkaConfig");
+        dump("group", "org.apache.kafka.coordinator.group.GroupConfig");
+        dump("topic", "org.apache.kafka.storage.internals.log.LogConfig");
+    }
+
+    // Releases differ in where a class keeps its definitions: in a method or in a field.
+    static ConfigDef definition(Class<?> of) throws Exception {
+        for (Method each : of.getDeclaredMethods())
+            if (each.getName().startsWith("configDef") && each.getReturnType() == ConfigDef.class
+                    && each.getParameterCount() == 0 && Modifier.isStatic(each.getModifiers())) {
+                each.setAccessible(true);
+                return (ConfigDef) each.invoke(null);
+            }
+        for (String name : new String[] {"CONFIG", "CONFIG_DEF"})
+            for (Field each : of.getDeclaredFields())
+                if (each.getName().equals(name)) {
+                    each.setAccessible(true);
+                    return (ConfigDef) each.get(null);
+                }
+        throw new NoSuchFieldException(of + " has no definitions");
+    }
+
+    static void dump(String kind, String of) throws Exception {
+        for (Map.Entry<String, ConfigDef.ConfigKey> each : definition(Class.forName(of)).configKeys().entrySet()) {
+            ConfigDef.ConfigKey key = each.getValue();
+            String value = key.hasDefault() ? String.valueOf(key.defaultValue) : "(none)";
+            String bounds = key.validator == null ? "" : ", " + key.validator.toString().replaceAll("@[0-9a-f]+", "");
+            System.out.println(kind + "\\t" + each.getKey() + "\\t" + key.type() + ", default " + value + bounds
+                + (key.internalConfig ? ", internal" : ""));
+        }
+    }
+}
+"""
+
+Facts = dict[str, dict[str, str]]
+"""Values by name, by heading."""
+
+
+def facts_of(version: str) -> Facts:
+    """Return all that is compared in one release. Raises `TargetError` if it cannot be fetched or read."""
+    path = class_path(version)
+    facts: Facts = {"API versions": {}, "messages": {}, "records": {}}
+    for jar in map(Path, path.split(os.pathsep)):
+        if jar.name.endswith(f"-{version}.jar"):
+            for schema in _schemas(jar):
+                _read(schema, facts)
+    return facts | _of_java(version, path)
+
+
+def _schemas(jar: Path) -> Iterator[dict[str, Any]]:
+    with zipfile.ZipFile(jar) as files:
+        for name in files.namelist():
+            if name.startswith(_SCHEMAS) and name.endswith(".json"):
+                text = re.sub(r"^\s*//.*$", "", files.read(name).decode(), flags=re.M)
+                yield json.loads(re.sub(r"\s+//[^\"]*$", "", text, flags=re.M))
+
+
+def _read(schema: dict[str, Any], facts: Facts) -> None:
+    name, versions = schema["name"], schema["validVersions"]
+    if schema["type"] in ("request", "response"):
+        if schema["type"] == "request":
+            unstable = ", the last one unstable" if schema.get("latestVersionUnstable") else ""
+            key, api = schema["apiKey"], name.removesuffix("Request")
+            facts["API versions"][api] = f"key {key}, {versions}{unstable}, {'/'.join(schema.get('listeners', []))}"
+        heading = "messages"
+    else:
+        heading = "records"
+    facts[heading][name] = f"{versions}, flexible {schema.get('flexibleVersions', 'none')}"
+    structs = {each["name"]: each["fields"] for each in schema.get("commonStructs", [])}
+    _read_fields(name, schema.get("fields", []), structs, facts[heading])
+
+
+def _read_fields(
+    path: str, fields: list[dict[str, Any]], structs: Mapping[str, list[dict[str, Any]]], into: dict[str, str]
+) -> None:
+    """Note each field with all that decides its bytes; structs are followed, a struct within itself is not."""
+    for field in fields:
+        place = f"{path}.{field['name']}"
+        kind = field["type"]
+        about = [kind, field.get("versions", "all")]
+        about += [
+            f"{label} {field[key]}"
+            for key, label in (("nullableVersions", "nullable"), ("tag", "tag"), ("default", "default"))
+            if key in field
+        ]
+        into[place] = ", ".join(map(str, about))
+        struct = kind.removeprefix("[]")
+        inner = field.get("fields") or structs.get(struct, [])
+        _read_fields(place, inner, {name: each for name, each in structs.items() if name != struct}, into)
+
+
+def _of_java(version: str, path: str) -> Facts:
+    folder = processes.temporary_folder("kafka-diff-")
+    program = folder / "Dump.java"
+    program.write_text(_PROGRAM)
+    done = processes.run(["java", "-cp", path, program])
+    if done.returncode != 0:
+        raise TargetError(f"the settings of Kafka {version} cannot be read: {done.stderr[-500:]}")
+    headings = {
+        "error": "error codes",
+        "feature": "features",
+        "broker": "broker settings",
+        "group": "group settings",
+        "topic": "topic settings",
+    }
+    facts: Facts = {heading: {} for heading in headings.values()}
+    for line in done.stdout.splitlines():
+        kind, _, rest = line.partition("\t")
+        if kind in headings:
+            name, _, value = rest.partition("\t")
+            facts[headings[kind]][name] = value
+    return facts
+
+
+def differences(before: Facts, after: Facts) -> Iterator[str]:
+    """Yield the lines of the list: what is new, gone or changed under each heading."""
+    for heading, values in after.items():
+        old = before.get(heading, {})
+        lines = [f"- new: {name}: {value}" for name, value in values.items() if name not in old]
+        lines += [f"- gone: {name}: {value}" for name, value in old.items() if name not in values]
+        lines += [
+            f"- changed: {name}: {old[name]} -> {value}"
+            for name, value in values.items()
+            if name in old and old[name] != value
+        ]
+        yield f"## {heading}: {len(lines)}"
+        yield from sorted(lines)
+
+
+def main(arguments: list[str]) -> int:
+    """Print the list for two releases, for example 4.2.2 and 4.3.1; a line such as 4.4 means its newest release."""
+    if len(arguments) != 2:
+        print("usage: make kafka-diff FROM=4.3.1 TO=4.4.0", file=sys.stderr)
+        return 2
+    before, after = (NEWEST.get(each, each) for each in arguments)
+    print(f"# Apache Kafka {before} -> {after}")
+    try:
+        for line in differences(facts_of(before), facts_of(after)):
+            print(line)
+    except TargetError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
