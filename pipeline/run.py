@@ -1,5 +1,6 @@
-"""From files to tables to answers, step by step. Decides which step rests on which; what a step does is in `tables/`
-and `jobs/`, and when it is done in `steps.py`.
+"""A run: reads the inputs, builds the tables, then the answers.
+
+Declares which tables and answers depend on which. `tables/` and `jobs/` compute them; `steps.py` schedules them.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache, partial, reduce
+from functools import partial, reduce
 from itertools import chain
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -18,37 +19,42 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource
 
 from kafka_shim.pipeline.decode.events import Lines
-from kafka_shim.pipeline.jobs import doubts, invariants, members, offsets, rebalances
-from kafka_shim.pipeline.schemas import PLACES
-from kafka_shim.pipeline.session import LITTLE_BYTES
-from kafka_shim.pipeline.sources import scanned
+from kafka_shim.pipeline.jobs import completeness, invariants, members, offsets, rebalances
+from kafka_shim.pipeline.needs import LINES, TABLE_NEEDS
+from kafka_shim.pipeline.schemas import PARTITIONED, PLACES, STEADY, UNITED
+from kafka_shim.pipeline.session import LITTLE_BYTES, RARE, context_of
+from kafka_shim.pipeline.sources import scanned, stores_of
 from kafka_shim.pipeline.sources.kafka_topic import offsets_topic, reading
 from kafka_shim.pipeline.sources.offsets_log import COMMITS, OffsetsLog, segments
-from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable, settings_of
+from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable
 from kafka_shim.pipeline.sources.shim_trace import ShimTrace, files
 from kafka_shim.pipeline.steps import Task, side_by_side
-from kafka_shim.pipeline.tables import epochs, groups, partitions, traces
+from kafka_shim.pipeline.tables import epochs, groups, lives, partitions, traces
 from kafka_shim.pipeline.tables import offsets as offset_tables
 from kafka_shim.pipeline.tables.columns import Scope
 from kafka_shim.pipeline.warehouse import APART, Touched, Warehouse
 
 Step: TypeAlias = Callable[[str], AbstractContextManager[object]]
-"""Called with the name of a step; the step is done within what it returns."""
+"""Makes a context manager for a named step; the step runs inside it."""
 
 
-_SLOWEST: Final = frozenset({"trace_history", "membership", "ownership", "violations"})
-"""Violations take as long as all other tables together, and wait for the rest of these."""
+_SLOWEST: Final = frozenset({"lives", "trace_history", "membership", "ownership", "violations"})
+"""The tables to build first: `violations` takes as long as all others together, and depends on the rest of these."""
 
 
 class _Read(Protocol):
-    """A table by name; `steady` is that of `Warehouse.read`."""
+    """A function that reads a table by name; `steady` as in `Warehouse.read`."""
 
     def __call__(self, name: str, steady: bool | None = None) -> DataFrame: ...
 
 
 class Inputs(NamedTuple):
-    """Paths by what lies there, a CSV file of end offsets (topic, partition, at, end_offset), and HOST:PORT of a
-    cluster whose `__consumer_offsets` is to be read, with options of `kafka_topic.offsets_topic`."""
+    """The inputs of a run.
+
+    `traces` and `logs` are paths of traces and of segments. `end_offsets` is a CSV file (topic, partition, at,
+    end_offset). `kafka` is HOST:PORT of a cluster, to read its `__consumer_offsets`; `kafka_options` are options of
+    `kafka_topic.offsets_topic`.
+    """
 
     traces: tuple[str, ...]
     logs: tuple[str, ...]
@@ -58,18 +64,21 @@ class Inputs(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A table that is made of others: `rows` makes it once those named in `after` are written, or its rows about the
-    groups of `replaces`."""
+    """A table to build from others: `rows` computes it once the places that it needs are written.
+
+    With `replaces`, only the rows of those groups are computed and replaced.
+    """
 
     place: str
     rows: Callable[[], DataFrame]
-    after: tuple[str, ...] = ()
     replaces: Scope | None = None
 
 
 def sort_out(paths: Iterable[str], end_offsets: str | None = None, settings: Settings = ()) -> Inputs:
-    """Which paths hold traces and which hold segments; a folder of `pipeline generate` holds both. `settings` are those
-    of the stores they are in. Raises ValueError for one that holds neither, and `Unreadable`."""
+    """Sort paths into those of traces and those of segments; a folder of `pipeline generate` holds both.
+
+    `settings` are for the stores of the paths. Raises ValueError for a path that holds neither, and `Unreadable`.
+    """
     found_traces: list[str] = []
     found_logs: list[str] = []
     for name in paths:
@@ -92,42 +101,36 @@ def _holds(find: Callable[[str, Settings], list[Place]], place: Place, suffix: s
     return any(suffix in file.name for file in find(place.address, place.settings))
 
 
-def is_little(inputs: Inputs, settings: Settings = ()) -> bool:
-    """Whether there is little to read (`kafka_shim.pipeline.session.LITTLE`). Of a cluster nobody knows."""
+def is_little(inputs: Inputs, settings: Settings = (), only: Collection[str] | None = None) -> bool:
+    """Return true if the inputs are small (`kafka_shim.pipeline.session.LITTLE`); false for a cluster, of unknown
+    size."""
     if inputs.kafka is not None:
         return False
+    reads_all = only is None or not {*STEADY.values()}.isdisjoint(only)
+    limit = LITTLE_BYTES if reads_all else LITTLE_BYTES * RARE
     size = 0
     for find, paths in ((files, inputs.traces), (segments, inputs.logs)):
         for file in chain.from_iterable(find(path, settings) for path in paths):
             size += file.content_size()
-            if size > LITTLE_BYTES:
+            if size > limit:
                 return False
     return True
 
 
 def _scanned(spark: SparkSession, source: type[DataSource], **options: str) -> DataFrame:
-    """What one of our sources has, with what Spark's settings say of stores."""
+    """Read one of our sources, with the store settings of the session."""
     return scanned(spark, source, dict(stores_of(spark)) | options)
 
 
-@lru_cache(maxsize=1)
-def stores_of(spark: SparkSession) -> Settings:
-    """What a session's settings say of stores. To go through them takes Java a thousand calls."""
-    return store_settings(dict(spark.sparkContext.getConf().getAll()))
-
-
-def store_settings(config: Mapping[str, str]) -> Settings:
-    """What Spark's settings say of stores, as Hadoop names it."""
-    return settings_of({name.removeprefix("spark.hadoop."): value for name, value in config.items()})
-
-
 def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext, at_once: int | None = None) -> None:
-    """Reads the inputs and makes all tables, within a change of the warehouse, `at_once` of them side by side."""
+    """Read the inputs and build all tables within a change of the warehouse, at most `at_once` at a time."""
     spark = warehouse.spark
     reading = []
     if inputs.traces:
         for lines in Lines._fields:
-            reading.append(_task(spark, step, f"read {lines}", partial(_read_lines, warehouse, inputs.traces, lines)))
+            if any(map(warehouse.makes, LINES[lines])):
+                do = partial(_read_lines, warehouse, inputs.traces, lines)
+                reading.append(_task(spark, step, f"read {lines}", do))
     if inputs.logs or inputs.kafka:
         name = "read segments" if inputs.logs else "read the topic"
         reading.append(_task(spark, step, name, partial(_read_log, warehouse, inputs)))
@@ -137,25 +140,31 @@ def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext, at_onc
 
 
 def _task(spark: SparkSession, step: Step, name: str, do: Callable[[], object], after: Collection[str] = ()) -> Task:
-    """A task that is a step of its name, which Spark's page shows as that of its jobs."""
+    """Make a task that runs `do` as a named step; Spark's UI shows the name on its jobs."""
+    context = context_of(spark)
 
     def within() -> None:
         with step(name):
-            spark.sparkContext.setJobDescription(name)
+            if context is not None:
+                context.setJobDescription(name)
             do()
-            spark.sparkContext.setJobDescription("")
+            if context is not None:
+                context.setJobDescription("")
 
     return Task(name, within, after)
 
 
 def _read_lines(warehouse: Warehouse, paths: tuple[str, ...], lines: str) -> None:
-    # Nearly all lines are of two kinds with few columns: to read them apart costs less than columns do.
+    # Nearly all lines are of two kinds with few columns: a pass for each kind costs less than empty columns.
     rows = _scanned(warehouse.spark, ShimTrace, lines=lines, path=joined(paths))
     rows = traces.ingested(rows)
+    if warehouse.only is not None:
+        rows = rows.where(F.col("place").isin([place for place in LINES["others"] if warehouse.makes(place)]))
     if lines == "others":
-        # Few, and in all parts of a trace: as they come they would be a file for each part, day and bucket.
-        rows = rows.hint("rebalance", *map(F.col, APART))
-    warehouse.append_apart(rows)
+        # These rows are few but in all parts of a trace: without the hint, each part would write a file per day and
+        # bucket.
+        rows = rows.repartition(1) if warehouse.little else rows.hint("rebalance", *map(F.col, APART))
+    warehouse.append_apart(rows, lines=lines)
 
 
 def _read_log(warehouse: Warehouse, inputs: Inputs) -> None:
@@ -170,12 +179,15 @@ def _read_log(warehouse: Warehouse, inputs: Inputs) -> None:
 
 def _write_log(warehouse: Warehouse, logs: tuple[str, ...], topic: DataFrame | None) -> None:
     spark = warehouse.spark
-    others = _records(spark, logs, topic, "others").persist(StorageLevel.DISK_ONLY)
-    for name, of_log in offset_tables.LOG_TABLES.items():
-        warehouse.write(name, of_log(others))
-    others.unpersist()
-    commits = _records(spark, logs, topic, "commits")
-    warehouse.write("log_history", offset_tables.history_of_segments(commits))
+    tables = {name: of_log for name, of_log in offset_tables.LOG_TABLES.items() if warehouse.makes(name)}
+    if tables:
+        others = _records(spark, logs, topic, "others").persist(StorageLevel.DISK_ONLY)
+        for name, of_log in tables.items():
+            warehouse.write(name, of_log(others))
+        others.unpersist()
+    if warehouse.makes("log_history"):
+        commits = _records(spark, logs, topic, "commits")
+        warehouse.write("log_history", offset_tables.history_of_segments(commits))
 
 
 def write_all(
@@ -185,33 +197,37 @@ def write_all(
     step: Step = nullcontext,
     at_once: int | None = None,
 ) -> None:
-    """Writes these tables, each after those it is made of."""
+    """Write these tables, each after the tables it depends on."""
 
-    def write(made: Made) -> None:
-        warehouse.write(made.place, made.rows(), replaces=made.replaces)
+    def write(table: Made) -> None:
+        warehouse.write(table.place, table.rows(), replaces=table.replaces)
 
-    def task(made: Made) -> Task:
-        name = f"table {PLACES.get(made.place, made.place)}"
-        return _task(warehouse.spark, step, name, partial(write, made), made.after)._replace(name=made.place)
+    def task(table: Made) -> Task:
+        name = f"table {PLACES.get(table.place, table.place)}"
+        task = _task(warehouse.spark, step, name, partial(write, table), {**TABLE_NEEDS, **UNITED}[table.place])
+        return task._replace(name=table.place)
 
-    side_by_side(warehouse.spark, [task(made) for made in tables if warehouse.makes(made.place)], at_once)
+    side_by_side(warehouse.spark, [task(table) for table in tables if warehouse.makes(table.place)], at_once)
 
 
 def _records(spark: SparkSession, logs: tuple[str, ...], topic: DataFrame | None, which: str) -> DataFrame:
-    """Rows of segments and of a topic, as option `records` of segments has them; those of the topic are all there."""
-    found = [] if topic is None else [topic.select(*COMMITS) if which == "commits" else topic]
+    """Read the records of segments and of a topic; `which` is option `records` of the segments' source.
+
+    Of the topic it chooses columns, not rows.
+    """
+    frames = [] if topic is None else [topic.select(*COMMITS) if which == "commits" else topic]
     if logs:
-        found.append(_scanned(spark, OffsetsLog, records=which, path=joined(logs)))
-    return reduce(DataFrame.unionByName, found)
+        frames.append(_scanned(spark, OffsetsLog, records=which, path=joined(logs)))
+    return reduce(DataFrame.unionByName, frames)
 
 
 def joined(paths: Iterable[str]) -> str:
-    """Addresses as the sources take them."""
+    """Join paths to the form that the sources take."""
     return ",".join(path if "://" in path else os.path.abspath(path) for path in paths)
 
 
 def seqs(warehouse: Warehouse) -> DataFrame:
-    """Trace and sequence number of all events that were read."""
+    """Return the trace and sequence number of every event."""
     return (
         warehouse.read("events").select("trace", "seq").unionByName(warehouse.read("requests").select("trace", "seq"))
     )
@@ -220,8 +236,10 @@ def seqs(warehouse: Warehouse) -> DataFrame:
 def derived(
     warehouse: Warehouse, touched: Touched | None = None, end_offsets: DataFrame | None = None
 ) -> Iterator[Made]:
-    """The tables made of what was read, for all groups or those that were touched; those that others wait for first.
-    Tables that groups at rest have nothing new for are made where others are."""
+    """Yield the tables to derive from the inputs, the slowest first; for all groups, or for those in `touched`.
+
+    Tables that ignore commits and heartbeats of stable groups are only derived again for the groups that changed.
+    """
     every, changed = (None, None) if touched is None else touched
 
     def read(name: str, steady: bool | None = None) -> DataFrame:
@@ -230,71 +248,88 @@ def derived(
     def of_changed(name: str) -> DataFrame:
         return warehouse.read(name, changed, steady=False)
 
+    def deletions() -> DataFrame:
+        # Like end offsets, they belong to no group.
+        return offset_tables.topics_deleted(warehouse.read("requests", steady=False))
+
     if warehouse.has_traces():
-        made = [each._replace(replaces=every) for each in _derived_of_traces(read)]
+        tables = [each._replace(replaces=every) for each in _derived_of_traces(read, deletions)]
         if changed is None or changed.buckets:
-            made += [each._replace(replaces=changed) for each in _derived_of_changes(of_changed)]
-        yield from sorted(made, key=lambda each: each.place not in _SLOWEST)
+            tables += [each._replace(replaces=changed) for each in _derived_of_changes(of_changed)]
+        yield from sorted(tables, key=lambda each: each.place not in _SLOWEST)
         yield Made("trace_gaps", lambda: traces.gaps(seqs(warehouse)))
     if end_offsets is not None or warehouse.has_traces():
 
         def lag() -> DataFrame:
-            # Ends of partitions are about no group, so in one bucket, whichever were chosen.
+            # End offsets belong to no group, so all of them lie in one bucket: read them without a scope.
             ends = offset_tables.end_offsets_of_trace(
                 *(warehouse.read(name, steady=False) for name in ("events", "requests"))
             )
             every = ends if end_offsets is None else ends.unionByName(end_offsets)
             return offset_tables.lag(read("offset_history"), every)
 
-        yield Made("lag", lag, ("trace_history",), every)
+        yield Made("lag", lag, every)
+    if warehouse.kind != "parquet":
+        for name in UNITED:
+            # The first time, the rows of all groups.
+            scope = every if name in PARTITIONED and warehouse.has(name) else None
+            yield Made(name, partial(warehouse.read, name, scope), scope)
 
 
 def _derived_of_changes(read: Callable[[str], DataFrame]) -> Iterator[Made]:
-    """The tables that what groups at rest do has nothing to do with; `read` is a table without it."""
-    # Few traces have other kinds of groups than classic ones.
+    """Yield the tables that ignore commits and heartbeats; `read` returns a table without these."""
+    # Skip the other kinds of groups if there are none, as in most traces.
     has_epochs = not read("events").where("event = 'epoch'").isEmpty()
 
-    def both(classic: Callable[[DataFrame], DataFrame], of_epochs: Callable[[DataFrame], DataFrame]) -> DataFrame:
-        found = classic(read("events"))
-        return found.unionByName(of_epochs(read("events"))) if has_epochs else found
+    def placed() -> DataFrame:
+        return lives.placed(read("events"), read("lives"))
 
-    yield Made("membership", lambda: groups.membership(read("events")))
+    def both(classic: Callable[[DataFrame], DataFrame], of_epochs: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        rows = classic(placed())
+        return rows.unionByName(of_epochs(placed())) if has_epochs else rows
+
+    yield Made("lives", lambda: lives.lives(read("events")))
+    yield Made("membership", lambda: groups.membership(placed()))
     yield Made("ownership", lambda: both(partitions.ownership, epochs.ownership))
-    yield Made("partition_pauses", lambda: partitions.partition_pauses(read("ownership")), ("ownership",))
-    yield Made("assignments", lambda: partitions.assignments(read("events")))
+    yield Made("partition_pauses", lambda: partitions.partition_pauses(read("ownership")))
+    yield Made("assignments", lambda: partitions.assignments(placed()))
     yield Made("rounds", lambda: both(groups.rounds, epochs.rounds))
     yield Made("member_pauses", lambda: groups.member_pauses(read("requests")))
 
 
-def _derived_of_traces(read: _Read) -> Iterator[Made]:
+def _derived_of_traces(read: _Read, deletions: Callable[[], DataFrame]) -> Iterator[Made]:
     def changes(name: str) -> DataFrame:
         return read(name, False)
 
     def violations() -> DataFrame:
         return invariants.violations(
-            changes("events"),
+            lives.placed(changes("events"), read("lives")),
             changes("requests"),
             read("events", True),
             read("requests", True),
             read("membership"),
             read("offset_history"),
             read("ownership"),
+            deletions(),
         )
 
-    yield Made("trace_history", lambda: offset_tables.history_of_trace(read("events"), changes("requests")))
-    yield Made("violations", violations, ("membership", "trace_history", "ownership"))
+    def history() -> DataFrame:
+        return offset_tables.history_of_trace(read("events"), changes("requests"), read("lives"), deletions())
+
+    yield Made("trace_history", history)
+    yield Made("violations", violations)
     yield Made("commits", lambda: traces.commits(read("events", True)))
 
 
 def _end_offsets(spark: SparkSession, path: str | None) -> DataFrame | None:
     if path is None:
         return None
-    schema = "topic string, partition int, at timestamp, end_offset bigint"
+    schema = "topic string, partition int, happened_at timestamp, end_offset bigint"
     return spark.read.csv(path, schema=schema, header=True).where(F.col("end_offset").isNotNull())
 
 
 def answers(warehouse: Warehouse) -> dict[str, Callable[[], DataFrame]]:
-    """The jobs by name, over the tables of a warehouse."""
+    """Return the jobs by name, over the tables of a warehouse."""
     read = warehouse.read
     return {
         "storms": lambda: rebalances.storms(read("rounds")),
@@ -305,7 +340,7 @@ def answers(warehouse: Warehouse) -> dict[str, Callable[[], DataFrame]]:
         "heartbeat_gaps": lambda: members.heartbeat_gaps(read("requests")),
         "regressions": lambda: offsets.regressions(read("offset_history")),
         "commit_gaps": lambda: offsets.gaps(read("offset_history")),
-        # With one of the two alone there is nothing to agree on.
+        # The job compares traces with segments, so it needs both.
         "agreement": lambda: offsets.agreement(
             read("offset_history").where(F.lit(warehouse.has_traces() and warehouse.has_log()))
         ),
@@ -315,13 +350,17 @@ def answers(warehouse: Warehouse) -> dict[str, Callable[[], DataFrame]]:
 def answer(
     warehouse: Warehouse, step: Step = nullcontext, at_once: int | None = None, also: Collection[Task] = ()
 ) -> None:
-    """Asks all questions and writes what they say, within a change of the warehouse; `also` are other steps, which may
-    name answers to wait for."""
-    lacking = incomplete(warehouse)
+    """Run all jobs and write their answers within a change of the warehouse.
+
+    The tasks in `also` run beside the jobs and may name answers in `after`.
+    """
+    knows_gaps = warehouse.makes("trace_gaps")
+    lacking = incomplete(warehouse) if knows_gaps else None
 
     def write(name: str, job: Callable[[], DataFrame]) -> None:
-        found = job()
-        warehouse.write_result(name, doubts.marked(found, lacking) if "group" in found.columns else found)
+        rows = job()
+        is_marked = knows_gaps and "group_id" in rows.columns
+        warehouse.write_result(name, completeness.marked(rows, lacking) if is_marked else rows)
 
     tasks = [
         _task(warehouse.spark, step, f"job {name}", partial(write, name, job))._replace(name=name)
@@ -332,8 +371,8 @@ def answer(
 
 
 def incomplete(warehouse: Warehouse) -> DataFrame | None:
-    """The groups whose trace or log lacks something; None if nothing is missing anywhere."""
+    """Return the groups with missing events or records; None if nothing is missing."""
     missing = warehouse.read("gaps")
     if missing.isEmpty():
         return None
-    return doubts.incomplete(missing, warehouse.read("events", steady=False), warehouse.read("offset_history"))
+    return completeness.incomplete(missing, warehouse.read("events", steady=False), warehouse.read("offset_history"))

@@ -1,14 +1,10 @@
-"""What the tables of a warehouse are: the newest snapshot says it, and a snapshot is one small file.
+"""Snapshots: small files that say which data files make up the tables of a warehouse. The newest one counts.
 
     OUT/snapshots/00000007.json
 
-A run or a micro-batch writes its files under names of their own, where nobody looks for them, and then adds a snapshot
-that names them: readers see all of it or nothing. Two that add the same number cannot both succeed, as a file system's
-rename that replaces nothing decides, or a store that refuses to replace a file that is to be new. What no snapshot of
-the last ones names is taken away. It does not know what is in the files.
-
-Files are reached through Hadoop's file systems, as Spark itself does, so a warehouse may be in any store that Spark
-can write to.
+A run or a micro-batch writes its files into new folders, which readers ignore, and then adds a snapshot that names
+them. So readers see all of it or nothing. If two commands add the same number, at most one succeeds. Files that none of
+the last snapshots names are deleted.
 """
 
 from __future__ import annotations
@@ -17,25 +13,33 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
 from uuid import uuid4
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.sql import SparkSession
+import pyarrow as pa
 
-FORMAT: Final = 1
-"""Of the snapshot files; a reader refuses one it does not know."""
+from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable, reason_of
+
+FORMAT: Final = 2
+"""Version of the snapshot files; a reader refuses other versions."""
 _LONGEST_CHANGE_S: Final = 7 * 86_400.0
-"""A change that began longer ago died without a word."""
-_CREATES_IF_NEW: Final = "fs.option.create.conditional.overwrite"
-"""What Hadoop calls it where a store itself refuses to replace a file that is to be new (S3)."""
+"""A change that began longer ago counts as dead."""
+_LONGEST_CLAIM_S: Final = 60.0
+"""An older claim on a snapshot is that of a process that died."""
+_TIME: Final = "%Y%m%dT%H%M%S.%f"
 KEPT: Final = 2
-"""How many snapshots stay: a reader may be at work on the last but one."""
+"""Number of snapshots to keep: a reader may still read the last but one."""
 
 
 class Snapshot(NamedTuple):
-    """`tables` has for each table the folders of its files, below the folder of all data; `stream` is the id of the
-    stream that made it, and `batch` its last micro-batch."""
+    """One snapshot.
+
+    `tables` maps each table to the folders of its files, relative to the folder of all data. `stream` is the id of the
+    stream that made the snapshot, and `batch` its last micro-batch. `at` is the beginning of the change, in Unix
+    seconds. `only` are the places and answers that were computed, None for all.
+    """
 
     number: int
     command: str
@@ -44,187 +48,160 @@ class Snapshot(NamedTuple):
     at: float
     stream: str | None = None
     batch: int | None = None
+    only: list[str] | None = None
 
 
 class Overtaken(RuntimeError):
-    """Somebody else has changed the warehouse meanwhile; the message is one sentence."""
+    """Another command has changed the warehouse; the message is one sentence."""
 
 
 class Unwritable(RuntimeError):
-    """A place that cannot be written, or not be reached at all; the message is one sentence."""
+    """A place that cannot be written or reached; the message is one sentence."""
 
 
 @contextmanager
 def reaching(root: str) -> Iterator[None]:
-    """Raises `Unwritable` for what Hadoop says within."""
+    """Convert an error of a disk or a store within the block to `Unwritable`."""
     try:
         yield
-    except Py4JJavaError as error:
-        reason = error.java_exception.getMessage() or error.java_exception.getClass().getSimpleName()
-        raise Unwritable(f"{root} cannot be written: {reason.strip().splitlines()[0]}") from error
+    except (OSError, pa.ArrowException, Unreadable) as error:
+        raise Unwritable(f"{root} cannot be written: {reason_of(error)}") from error
 
 
 class Files:
-    """A folder in any of Hadoop's file systems. Raises `Unwritable` where there is none for it."""
+    """The files in a folder, on this machine or in a store, by their paths in it. Raises `Unwritable`."""
 
-    def __init__(self, spark: SparkSession, root: str) -> None:
-        jvm: Any = spark.sparkContext._jvm
-        self._jvm = jvm
-        self._gateway: Any = spark.sparkContext._gateway
-        self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
-        # Java looks for each part of a name in every jar: once is enough.
-        self._path_of: Any = self._jvm.org.apache.hadoop.fs.Path
-        with reaching(root):
-            self._fs: Any = self._path_of(root).getFileSystem(self._conf)
-        self.root: str = self._fs.makeQualified(self._path_of(root)).toString().rstrip("/")
+    def __init__(self, root: str, settings: Settings = ()) -> None:
+        self._place = Place(root.rstrip("/"), settings)
+        if self._place.is_local:
+            self._place = Place(str(Path(self._place.address).absolute()))
+        # Without a scheme, Spark would take the path for one of its default file system.
+        self.root = f"file:{self._place.address}" if self._place.is_local else self._place.address
 
-    def _path(self, name: str) -> Any:
-        return self._path_of(f"{self.root}/{name}" if name else self.root)
-
-    def exists(self, name: str) -> bool:
-        """Whether a file or folder is there."""
-        return bool(self._fs.exists(self._path(name)))
+    def _of(self, name: str) -> Place:
+        return Place(f"{self._place.address}/{name}", self._place.settings)
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; none if it is not there."""
-        if not self.exists(folder):
-            return []
-        return sorted(each.getPath().getName() for each in self._fs.listStatus(self._path(folder)))
+        """Return the sorted names in a folder; none if it does not exist."""
+        place = self._of(folder)
+        return [each.name for each in place.children()] if place.info()[0] == "folder" else []
 
     def text(self, name: str) -> str:
-        """What a file says."""
-        stream = self._fs.open(self._path(name))
+        """Return the text of a file. Raises FileNotFoundError."""
+        place = self._of(name)
         try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
+            text = place.text()
+        except Unreadable:
+            if place.info()[0] != "nothing":
+                raise
+            text = None
+        if text is None:
+            raise FileNotFoundError(f"{self.root}/{name}")
+        return text
 
     def write(self, name: str, text: str) -> str:
-        """Make or replace a file; returns its address."""
-        path = self._path(name)
-        self._put(self._fs.create(path, True), text)
-        return str(path.toString())
+        """Create or replace a file; return its address."""
+        with reaching(self.root):
+            self._of(name).write(text)
+        return f"{self.root}/{name}"
 
     def create(self, name: str, text: str) -> bool:
-        """Make a file with this text in one step; False if there is one."""
-        path = self._path(name)
-        if self._fs.hasPathCapability(path, _CREATES_IF_NEW):
-            return self._create_in_store(name, path, text)
-        # Readers must not see a part of it: it is written elsewhere, and a rename that replaces nothing decides.
-        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._path("").toUri(), self._conf)
-        temporary = self._path(f"{name}.{uuid4().hex}")
-        self._fs.mkdirs(temporary.getParent())
-        self._put(self._fs.create(temporary, True), text)
-        rename = self._jvm.org.apache.hadoop.fs.Options.Rename
-        only_if_new = self._gateway.new_array(rename, 1)
-        only_if_new[0] = rename.NONE
+        """Create a file with this text; return False if it exists or another process is about to create it.
+
+        Neither all disks nor all stores can refuse to replace a file. So each process first writes a claim beside the
+        file, and goes on only if there is no other claim and no file: of two processes, at least one sees the other's
+        claim or file. The claim of a process that died counts for a minute.
+        """
+        folder, _, file = name.rpartition("/")
+        claim = f"{file}.{new_run(time.time())}"
+        self.write(f"{folder}/{claim}", "")
         try:
-            context.rename(temporary, path, only_if_new)
-        except Py4JJavaError as error:
-            self._fs.delete(temporary, False)
-            if _is_taken(error):
+            for other in self.names(folder):
+                if other.startswith(f"{file}.") and other != claim:
+                    if written_at(other[len(file) + 1 :]) > time.time() - _LONGEST_CLAIM_S:
+                        return False
+                    self.remove(f"{folder}/{other}")
+            # The other claim may have gone while the folder was listed; its file was there before.
+            if self._of(name).info()[0] == "file":
                 return False
-            raise
-        return True
-
-    def _create_in_store(self, name: str, path: Any, text: str) -> bool:
-        """As a store does it whose files are there once they are whole: it takes the first one."""
-        try:
-            builder = self._fs.createFile(path).recursive().overwrite(False).opt(_CREATES_IF_NEW, "true")
-            self._put(builder.build(), text)
-        except Py4JJavaError as error:
-            if not _is_taken(error):
-                raise
-            # A request that was sent twice finds what it made itself.
-            return self.text(name) == text
-        return True
-
-    def _put(self, stream: Any, text: str) -> None:
-        try:
-            stream.write(bytearray(text.encode()))
+            self.write(name, text)
         finally:
-            stream.close()
+            self.remove(f"{folder}/{claim}")
+        return True
 
     def remove(self, name: str) -> None:
-        """Take away a file, or a folder with all that is in it."""
-        self._fs.delete(self._path(name), True)
-
-
-def _is_taken(error: Py4JJavaError) -> bool:
-    return _is(error, "FileAlreadyExistsException", "RemoteFileChangedException")
-
-
-def _is(error: Py4JJavaError, *names: str) -> bool:
-    found = error.java_exception.getClass().getName()
-    return any(name in found for name in names)
+        """Delete a file, or a folder with its contents, if there is one."""
+        with reaching(self.root):
+            self._of(name).remove()
 
 
 class Snapshots:
-    """The snapshots of a warehouse, whose data lies in folder `data` beside them."""
+    """The snapshots of a warehouse; its data is in the folder `data` beside them."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
 
     def numbers(self) -> list[int]:
-        """Of all snapshots there are, in order."""
+        """Return the numbers of all snapshots, in order."""
         names = self.files.names("snapshots")
         return [int(name.removesuffix(".json")) for name in names if name.endswith(".json") and name[:-5].isdigit()]
 
     def read(self, number: int) -> Snapshot:
-        """One snapshot. Raises ValueError for one of another release."""
-        found = json.loads(self.files.text(_name(number)))
-        if found.pop("format") != FORMAT:
+        """Read one snapshot. Raises ValueError if another release wrote it."""
+        content = json.loads(self.files.text(_name(number)))
+        if content.pop("format") != FORMAT:
             raise ValueError(f"{self.files.root} was written by another release of the pipeline")
-        return Snapshot(number=number, **found)
+        return Snapshot(number=number, **content)
 
     def newest(self) -> Snapshot | None:
-        """What the tables are now; None if nothing was ever finished."""
+        """Return the newest snapshot; None if there is none."""
         numbers = self.numbers()
         return self.read(numbers[-1]) if numbers else None
 
     def add(self, snapshot: Snapshot) -> bool:
-        """Make it what the tables are; False if there is a snapshot of this number already."""
+        """Add a snapshot, which becomes the newest; return False if its number is taken."""
         content = {"format": FORMAT, **snapshot._asdict()}
         del content["number"]
         return self.files.create(_name(snapshot.number), json.dumps(content))
 
     def under_way(self) -> list[float]:
-        """When the changes began that nothing has come of yet, in seconds of Unix time."""
+        """Return when the unfinished changes began, in Unix seconds."""
         began = [written_at(mark) for mark in self.files.names("changes")]
         return [at for at in began if at > time.time() - _LONGEST_CHANGE_S]
 
     def expire(self, keep: int = KEPT) -> int:
-        """Take away all snapshots but the last `keep`, what they named and these do not, and all data that no snapshot
-        ever named and that was written before the newest and before all changes that are under way; returns how many
-        folders went."""
+        """Delete all snapshots but the last `keep`, and the data that only they name; return the number of folders
+        deleted.
+
+        Also deletes data in no snapshot that was written before the newest snapshot and before all unfinished changes.
+        """
         numbers = self.numbers()
-        old = _named(self._reads(numbers[:-keep]))
-        kept = list(self._reads(numbers[-keep:]))
+        old = _folders_of(self._reads(numbers[:-keep]))
+        remaining = list(self._reads(numbers[-keep:]))
         for number in numbers[:-keep]:
             self.files.remove(_name(number))
-        named = _named(kept)
-        # What was written at once is named in pieces: by table, by day, by bucket.
-        writes = {_write_of(piece) for piece in named}
-        gone = {piece if (write := _write_of(piece)) in writes else write for piece in old - named if "@" not in piece}
-        before = min([kept[-1].at if kept else 0.0, *self.under_way()])
+        used = _folders_of(remaining)
+        # One write is named in pieces: by table, by day, by bucket.
+        writes = {_write_of(piece) for piece in used}
+        unused = {piece if (write := _write_of(piece)) in writes else write for piece in old - used if "@" not in piece}
+        before = min([remaining[-1].at if remaining else 0.0, *self.under_way()])
         for table in self.files.names("data"):
-            found = {f"{table}/{write}" for write in self.files.names(f"data/{table}")} - writes
-            gone |= {write for write in found if written_at(write.rpartition("/")[2]) < before}
-        for folder in gone:
+            unnamed = {f"{table}/{write}" for write in self.files.names(f"data/{table}")} - writes
+            unused |= {write for write in unnamed if written_at(write.rpartition("/")[2]) < before}
+        for folder in unused:
             self.files.remove(f"data/{folder}")
-        return len(gone)
+        return len(unused)
 
     def _reads(self, numbers: Iterable[int]) -> Iterator[Snapshot]:
-        """Snapshots, but for those that somebody else takes away meanwhile."""
+        """Yield snapshots, except those that another command deletes at the same time."""
         for number in numbers:
             try:
                 yield self.read(number)
-            except Py4JJavaError as error:
-                if not _is(error, "FileNotFoundException", "NoSuchFileException"):
-                    raise
+            except FileNotFoundError:
+                continue
 
 
-def _named(snapshots: Iterable[Snapshot]) -> set[str]:
+def _folders_of(snapshots: Iterable[Snapshot]) -> set[str]:
     return {folder for each in snapshots for folders in each.tables.values() for folder in folders}
 
 
@@ -236,12 +213,14 @@ def _name(number: int) -> str:
     return f"snapshots/{number:08d}.json"
 
 
-def new_write(at: float) -> str:
-    """A name nobody else gives to what is written from now on, `at` in seconds of Unix time."""
-    return f"write={int(at * 1000):013d}-{uuid4().hex[:8]}"
+def new_run(at: float) -> str:
+    """Return a unique name for the folders of a run that begins at `at`, in Unix seconds."""
+    return f"run={datetime.fromtimestamp(at, UTC):{_TIME}}-{uuid4().hex[:8]}"
 
 
-def written_at(write: str) -> float:
-    """When such a name was given; now and later for a name of another form."""
-    number = write.removeprefix("write=").partition("-")[0]
-    return int(number) / 1000 if number.isdigit() else float("inf")
+def written_at(run: str) -> float:
+    """Return the time in the name of a run; infinity for a name of another form."""
+    try:
+        return datetime.strptime(run.removeprefix("run=").partition("-")[0] + "+0000", f"{_TIME}%z").timestamp()
+    except ValueError:
+        return float("inf")

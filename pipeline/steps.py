@@ -1,8 +1,8 @@
-"""Steps of a run that do not rest on each other, side by side.
+"""A scheduler that runs the independent steps of a run side by side.
 
-Decides when a step begins: once those it rests on are done, in the order given. Spark's jobs are planned one after the
-other by whoever asks for them, and what is made of one large group is made by one task; side by side, cores that one
-step leaves idle work for another. It does not know what the steps do.
+A step begins once the steps it depends on are done, in the order of the list. Side by side is faster for two reasons:
+Spark plans the jobs of one thread one after the other, and one task computes a large group alone. While one step
+leaves cores idle, another uses them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from typing import Final, NamedTuple, TypeVar
 from pyspark.sql import SparkSession
 from pyspark.util import inheritable_thread_target
 
+from kafka_shim.pipeline.session import context_of
+
 T = TypeVar("T")
 AT_ONCE: Final = 4
-"""So many steps are done side by side at most; more would only hold memory."""
+"""Maximum number of steps at a time; more would only use more memory."""
 
 
 class Task(NamedTuple):
-    """`do` is called once the tasks named in `after` are done; names of no task are done already."""
+    """A step: `do` runs once the tasks named in `after` are done. Names without a task count as done."""
 
     name: str
     do: Callable[[], object]
@@ -29,14 +31,16 @@ class Task(NamedTuple):
 
 
 def side_by_side(spark: SparkSession | None, tasks: Iterable[Task], at_once: int | None = None) -> None:
-    """Do all of these, at most `at_once` at a time; one at a time is done by who calls this. By default they are as
-    many as the session has cores, up to `AT_ONCE`.
+    """Run all tasks, at most `at_once` at a time; the default is the number of cores, at most `AT_ONCE`.
 
-    Raises what the first one raised that failed, once those that were at work then have ended; none begins after it.
+    With `at_once` 1 the calling thread runs them. On failure: start no more tasks, wait for the running ones, re-raise
+    the first error.
     """
     waiting = list(tasks)
     if at_once is None:
-        at_once = 1 if spark is None else min(AT_ONCE, spark.sparkContext.defaultParallelism)
+        context = None if spark is None else context_of(spark)
+        cores = 1 if spark is None else AT_ONCE if context is None else context.defaultParallelism
+        at_once = min(AT_ONCE, cores)
     if at_once == 1:
         while waiting:
             task = _ready(waiting, ())[0]
@@ -56,20 +60,20 @@ def side_by_side(spark: SparkSession | None, tasks: Iterable[Task], at_once: int
 
 
 def results(spark: SparkSession | None, calls: Sequence[Callable[[], T]], at_once: int | None = None) -> list[T]:
-    """What these return, in order, called as tasks of which none waits for another."""
-    found: dict[int, T] = {}
+    """Call these functions side by side and return their results in order."""
+    answers: dict[int, T] = {}
 
     def keep(number: int) -> None:
-        found[number] = calls[number]()
+        answers[number] = calls[number]()
 
     side_by_side(spark, [Task(str(number), partial(keep, number)) for number in range(len(calls))], at_once)
-    return [found[number] for number in range(len(calls))]
+    return [answers[number] for number in range(len(calls))]
 
 
 def _ready(waiting: Sequence[Task], running: Collection[str]) -> list[Task]:
-    """Those that may begin now, in order; at least one if nothing runs."""
+    """Return the tasks that may begin now, in order; at least one if nothing runs."""
     undone = {*running, *(task.name for task in waiting)}
-    found = [task for task in waiting if undone.isdisjoint(task.after)]
-    if waiting and not found and not running:
+    ready = [task for task in waiting if undone.isdisjoint(task.after)]
+    if waiting and not ready and not running:
         raise ValueError(f"each of {', '.join(sorted(undone))} waits for another")
-    return found
+    return ready

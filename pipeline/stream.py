@@ -1,14 +1,14 @@
-"""Live: a stream over trace folders that keeps the tables of a warehouse up to date.
+"""A stream over growing traces that keeps the tables of a warehouse up to date.
 
-A micro-batch is one change of the warehouse: its rows are added, the tables of the groups it is about are made again,
-and one snapshot says that it was done. So readers see whole batches, and a stream that is killed at any point and
-started again ends with the tables it would have had: a batch that a snapshot has is not done again.
+A micro-batch is one change of the warehouse: it adds rows, derives the tables of the groups in these rows again, and
+adds one snapshot. So readers see whole batches. A stream that is killed and restarted ends with the same tables: it
+skips a batch that a snapshot already has.
 
-The newest time of an event is the stream's watermark, so Spark's page of the stream shows how far it is behind
-("global watermark gap"), and its metrics have that, rates and latency as `spark.streaming.NAME`.
+The newest event time is the stream's watermark, so Spark's page of the stream shows the delay ("global watermark gap"),
+and Spark's metrics have delay, rate and latency as `spark.streaming.NAME`.
 
-A warehouse is what one command made of it. A stream goes on where the newest snapshot is its own; else it begins anew,
-and its first batch takes the place of what was there. One that finds the warehouse changed by another command stops.
+One command owns a warehouse. If the newest snapshot is from this stream, the stream resumes; else it starts over, and
+its first batch replaces the old tables. It stops when another command changes the warehouse.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_shim.pipeline.run import Inputs, answer, derived, joined, stores_of, write_all
-from kafka_shim.pipeline.sources import register
+from kafka_shim.pipeline.run import Inputs, answer, derived, joined, write_all
+from kafka_shim.pipeline.sources import register, stores_of
 from kafka_shim.pipeline.sources.places import Settings
-from kafka_shim.pipeline.sources.shim_trace import files, identity_of
+from kafka_shim.pipeline.sources.shim_trace import files, identity_of, without_copies
 from kafka_shim.pipeline.tables import traces
 from kafka_shim.pipeline.tables.columns import Scope
 from kafka_shim.pipeline.warehouse import Touched, Warehouse
 
 NAME: Final = "kafka-shim"
-"""Of the stream, on Spark's page and in its metrics."""
+"""Name of the stream on Spark's page and in its metrics."""
 CANCEL_EVERY_S: Final = 0.1
 
 
@@ -50,16 +50,18 @@ def stream(
     after_batch: Callable[[int], None] = lambda batch: None,
     stopped: Event | None = None,
 ) -> StreamingQuery:
-    """Starts the stream. `every` is a time like "10 seconds" to wait between batches; without it, the stream takes what
-    there is and ends. With `days`, what is about days before the last so many of events goes: the tables are those of a
-    trace that begins then, and no batch costs more than these do. With `answers_s` the questions are asked again by a
-    batch that begins so many seconds or more after they were last; until then the answers are the old ones.
-    `after_batch` is called with the number of each batch that was done. Whoever is to stop the query in the midst of a
-    batch sets `stopped`, by which no step of it begins any more, and calls `stop`. The query ends with
-    `kafka_shim.pipeline.snapshots.Overtaken` if another command changes the warehouse."""
+    """Start the stream and return its query.
+
+    `every` is the time between batches, like "10 seconds"; without it, the stream reads all there is and ends. `days`
+    keeps only the last so many days of events, as if the trace began then, which bounds the cost of a batch.
+    `answers_s` is the age in seconds at which a batch renews the answers; without it there are no answers.
+    `after_batch` is called with the number of each finished batch. To stop within a batch, set `stopped`, so that the
+    batch begins no more steps, and call `stop`. The query ends with `kafka_shim.pipeline.snapshots.Overtaken` if
+    another command changes the warehouse.
+    """
     warehouse.refresh()
-    found = warehouse.snapshot
-    mine = uuid4().hex if found is None or found.stream is None else found.stream
+    newest = warehouse.snapshot
+    mine = uuid4().hex if newest is None or newest.stream is None else newest.stream
     answered = float("-inf")
 
     def take(rows: DataFrame, batch: int) -> None:
@@ -67,7 +69,7 @@ def stream(
             do(rows, batch)
         except Exception:
             if stopped is not None and stopped.is_set():
-                # Spark looks for its own words in what a batch raises, which must then be short.
+                # Spark searches the text of the error for words of its own, which is slow in a long text.
                 raise Stopped from None
             raise
 
@@ -86,12 +88,12 @@ def stream(
             return
         if not own and batch > 0:
             raise warehouse.overtaken()
-        with warehouse.change("stream", inputs.traces, anew=not own, stream=mine, batch=batch):
+        with warehouse.change("stream", inputs.traces, start_over=not own, stream=mine, batch=batch):
             began = time.monotonic()
             added = warehouse.append_apart(rows, by_day=days is not None)
-            if days is not None and (gone := warehouse.forget(days)):
-                # Rows about the first day that is kept may have rested on those that went.
-                every = Scope({*added.buckets, *gone})
+            if days is not None and (emptied := warehouse.forget(days)):
+                # Rows of the oldest remaining day may depend on the deleted rows.
+                every = Scope({*added.buckets, *emptied})
                 touched = Touched(every, every)
             else:
                 touched = warehouse.touched(added)
@@ -108,7 +110,7 @@ def stream(
         reader = reader.option(name, value)
     if max_bytes is not None:
         reader = reader.option("maxBytesPerTrigger", max_bytes)
-    rows = traces.ingested(reader.load(joined(inputs.traces))).withWatermark("at", "0 seconds")
+    rows = traces.ingested(reader.load(joined(inputs.traces))).withWatermark("happened_at", "0 seconds")
     checkpoint = f"{warehouse.path}/streams/{mine}"
     warehouse.spark.conf.set("spark.sql.streaming.metricsEnabled", "true")
     writer = rows.writeStream.queryName(NAME).option("checkpointLocation", checkpoint).foreachBatch(take)
@@ -117,22 +119,25 @@ def stream(
 
 
 def stop(spark: SparkSession, query: StreamingQuery) -> None:
-    """Ends a stream at once; what a batch at work has done is left for nothing. Returns when it has ended."""
+    """Stop a stream at once, without finishing its batch. Returns when it has ended."""
     with ThreadPoolExecutor(1) as pool:
         ended = pool.submit(query.stop)
         while not wait([ended], CANCEL_EVERY_S).done:
-            # Spark cancels the jobs there are; steps at work side by side begin others.
+            # Cancelling ends only the present jobs, and the steps at work side by side begin others: repeat.
             spark.sparkContext.cancelJobGroup(str(query.runId))
         ended.result()
 
 
 class Stopped(Exception):
-    """A batch was broken off: it is done again when the stream goes on."""
+    """The batch was cancelled; the stream repeats it when it resumes."""
 
 
 class Progress(NamedTuple):
-    """The last micro-batch that a stream has done: its number, the events in it and the seconds it took, how many bytes
-    of the traces are still to be read, and the newest time of an event so far."""
+    """State of a stream after its last micro-batch.
+
+    Number of the batch, its events, its duration in seconds, the bytes of the traces still to read, and the newest
+    event time so far.
+    """
 
     batch: int
     events: int
@@ -142,7 +147,7 @@ class Progress(NamedTuple):
 
 
 def progress(query: StreamingQuery, inputs: Inputs, settings: Settings = ()) -> Progress | None:
-    """How far a stream is; None before its first batch is done."""
+    """Return the progress of a stream; None before its first batch is done."""
     last: Any = query.lastProgress
     if last is None:
         return None
@@ -150,10 +155,9 @@ def progress(query: StreamingQuery, inputs: Inputs, settings: Settings = ()) -> 
     end = source["endOffset"]
     reached = json.loads((json.loads(end) if isinstance(end, str) else end)["files"])
     behind = 0
-    for place in files(joined(inputs.traces), settings):
-        if not place.is_packed:
-            behind += max(place.size() - reached.get(identity_of(place), 0), 0)
-    # Of rotated files a later batch may have older events.
+    for place in without_copies(files(joined(inputs.traces), settings)):
+        behind += max(place.content_size() - reached.get(identity_of(place), 0), 0)
+    # A later batch may have older events, from rotated files.
     times = last.get("eventTime", {})
     newest = max((times[name] for name in ("max", "watermark") if name in times), default=None)
     return Progress(

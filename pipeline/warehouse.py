@@ -1,10 +1,13 @@
-"""Where the tables lie as Parquet files, and how they are written and read. It does not know what is in them.
+"""A warehouse: the Parquet files of all tables and answers, and how they are written and read.
 
-    OUT/data/TABLE/write=ID/day=.../bucket=...    rows of a table; those that were read from a trace as they came
-    OUT/data/RESULT/write=ID                      what a job says, and the same as CSV in RESULT.csv
-    OUT/snapshots/NUMBER.json                     which of these folders count (`kafka_shim.pipeline.snapshots`)
+    OUT/data/TABLE/run=ID/day=.../bucket=...    rows of a table; of small input, without folders of days and buckets
+    OUT/data/RESULT/run=ID                      the answer of a job; the same as CSV in RESULT.csv
+    OUT/latest                                  `run=ID` if these folders are the whole of each table
+    OUT/snapshots/NUMBER.json                   which of these folders count (`kafka_shim.pipeline.snapshots`)
 
-Spark writes and commits the files. They count once a snapshot names them, all of a run or of a micro-batch at once.
+Spark writes and commits the files. They count once a snapshot names them: all files of a run or of a micro-batch at
+once. A table in several places (`kafka_shim.pipeline.schemas.PLACES`) has a folder `place=...` for each in its folder
+of the run; rows that come straight from a trace are in table `mixed`.
 """
 
 from __future__ import annotations
@@ -24,29 +27,35 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from kafka_shim.pipeline.formats import Tables, needs_of
-from kafka_shim.pipeline.schemas import PARTITIONED, PLACES, STEADY, TABLES, Table
-from kafka_shim.pipeline.snapshots import KEPT, Files, Overtaken, Snapshot, Snapshots, new_write, reaching
+from kafka_shim.pipeline.schemas import PARTITIONED, PLACES, STEADY, TABLES, UNITED, Table
+from kafka_shim.pipeline.snapshots import KEPT, Files, Overtaken, Snapshot, Snapshots, new_run, reaching
+from kafka_shim.pipeline.sources import stores_of
 from kafka_shim.pipeline.tables.columns import Scope, conform
 
 _SHUFFLED: Final = frozenset(
     {"membership", "rounds", "member_pauses", "ownership", "partition_pauses", "assignments", "lag", "violations"}
 )
-"""Small tables, whose rows are brought together by partition first, so that a partition is one file."""
+"""Small tables. Their rows are shuffled by day and bucket first, so that each such partition is one file."""
 _DIFFERENT: Final = frozenset({"bigint", "timestamp", "double"})
 _KEYS: Final = ("day", "bucket")
-APART: Final = ("table", *_KEYS)
-"""What tells the folders of `Warehouse.append_apart` apart."""
+APART: Final = ("place", *_KEYS)
+"""The columns that name the folders of `Warehouse.append_apart`."""
 COMPACTED_AT: Final = 32
-"""A place written in more parts is written again as one."""
+"""A place written in more parts is compacted to one."""
+LATEST: Final = "latest"
+"""The file that names the newest run, for readers of other programs."""
 
 
 FEW: Final = 200
-"""A batch about so many groups at most is about these and not about their buckets."""
+"""Up to this many groups in a batch, only these groups are derived again, not their whole buckets."""
 
 
 class Added(NamedTuple):
-    """Where rows of several tables lie that were added, the buckets they are in, and those of them with rows that do
-    not come of groups at rest (`kafka_shim.pipeline.schemas.STEADY`)."""
+    """The result of `Warehouse.append_apart`.
+
+    The folder of the new rows, their buckets, and the buckets with rows other than commits and heartbeats of stable
+    groups (`kafka_shim.pipeline.schemas.STEADY`).
+    """
 
     folder: str
     buckets: set[int]
@@ -54,16 +63,16 @@ class Added(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """Groups that rows were added about, and those of them with rows that do not come of groups at rest."""
+    """The groups of new rows, and those of them with rows other than commits and heartbeats of stable groups."""
 
     groups: Scope
     changed: Scope
 
 
 class Warehouse:
-    """The tables at one place, which may be any that Spark can write to.
+    """The tables in one folder, on any store that Spark can write to.
 
-    What is read is that of one snapshot, the newest when it was first asked for; within `change` that of the change.
+    Reads come from one snapshot: the newest at the first read; within `change`, that of the change.
     """
 
     def __init__(
@@ -73,23 +82,30 @@ class Warehouse:
         kind: str = "parquet",
         only: Collection[str] | None = None,
         keep: int = KEPT,
+        little: bool = False,
     ) -> None:
-        """`kind` is the format of the tables that are written: `parquet`, or that of a `formats.Tables`; rows as they
-        came from traces, and answers, are Parquet files in any case. Of all places and answers `only` these are made
-        (`kafka_shim.pipeline.schemas.PLACES`), the others are empty. After a change the last `keep` snapshots stay."""
+        """Open the warehouse at `path`.
+
+        `kind` is the format of the tables to write: `parquet`, or one of `formats.Tables`; rows from traces and answers
+        are always Parquet files. With `only`, no other places and answers are built
+        (`kafka_shim.pipeline.schemas.PLACES`); the others are empty. After a change the last `keep` snapshots remain.
+        With `little`, for a run of small input, the files of a table are not apart by day and bucket: a file costs more
+        than its rows.
+        """
         self.spark = spark
         self.kind = kind
         self.only = only
         self.keep = keep
-        # What differs is found by bucket where it is merged.
+        self.little = little
+        # The formats of lakes merge by bucket, so single groups do not matter there.
         self.few = FEW if kind == "parquet" else 0
-        self.files = Files(spark, path)
+        self.files = Files(path, stores_of(spark))
         self.path = self.files.root
         self.snapshots = Snapshots(self.files)
         self._snapshot: Snapshot | None = None
         self._tables: dict[str, list[str]] | None = None
-        self._changing = False
-        # Several threads may write, each another table, or add to one.
+        self._under_way: str | None = None
+        # Several threads may write: each another table, or several one place.
         self._adding = Lock()
         self._schemas: dict[str, tuple[str, StructType]] = {}
 
@@ -97,13 +113,13 @@ class Warehouse:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot that is read; None if there is none yet."""
+        """The snapshot to read from; None if there is none yet."""
         if self._snapshot is None:
             self.refresh()
         return self._snapshot
 
     def refresh(self) -> None:
-        """Reads what is newest from now on."""
+        """Read from the newest snapshot from now on."""
         self._snapshot = self.snapshots.newest()
         self._tables = (
             {name: list(folders) for name, folders in self._snapshot.tables.items()} if self._snapshot else {}
@@ -115,93 +131,108 @@ class Warehouse:
         command: str,
         inputs: Collection[str] = (),
         *,
-        anew: bool = True,
+        start_over: bool = True,
         stream: str | None = None,
         batch: int | None = None,
     ) -> Iterator[None]:
-        """What is written within counts when this is left, all at once, and not at all if it is left by an exception.
+        """Collect the writes of the block and make them count all at once at its end, or not at all if it raises.
 
-        `anew` begins with nothing, and puts what was written in place of whatever is there by then. Otherwise the
-        change is one of the snapshot that is there at its beginning: raises `Overtaken` if that is not the newest any
-        more. Raises `Unwritable`.
+        With `start_over`, the change begins with empty tables and replaces all there is at its end. Otherwise it
+        extends the snapshot at its beginning; raises `Overtaken` if another command added a snapshot since. Raises
+        `Unwritable`.
         """
         began = time.time()
-        mark = f"changes/{new_write(began)}"
+        run = new_run(began)
+        mark = f"changes/{run}"
         with reaching(self.path):
             self.refresh()
             self.files.create(mark, "")
         before = self._snapshot
-        if anew:
+        if start_over:
             self._tables = {}
-        self._changing = True
+        self._under_way = run
         try:
             yield
             assert self._tables is not None
             while True:
                 newest = self.snapshots.newest()
-                if not anew and newest != before:
+                if not start_over and newest != before:
                     raise self.overtaken()
                 number = 1 + (newest.number if newest else 0)
-                # The time it began: what others write meanwhile is theirs.
-                made = Snapshot(number, command, self._tables, list(inputs), began, stream, batch)
-                if self.snapshots.add(made):
+                # The time is that of the beginning: files that another command writes since then stay.
+                only = None if self.only is None else sorted(self.only)
+                snapshot = Snapshot(number, command, self._tables, list(inputs), began, stream, batch, only)
+                if self.snapshots.add(snapshot):
                     break
         except BaseException:
             self.refresh()
             raise
         finally:
-            self._changing = False
+            self._under_way = None
             self.files.remove(mark)
-        self._snapshot = made
+        self._snapshot = snapshot
+        self._point_to(run)
         self.snapshots.expire(self.keep)
+
+    def _point_to(self, run: str) -> None:
+        """Tell readers of other programs which folders count, if all that count are of this run."""
+        folders = [folder for each in (self._tables or {}).values() for folder in each if "@" not in folder]
+        if all(folder.split("/")[1] == run for folder in folders):
+            self.files.write(LATEST, f"{run}\n")
+        else:
+            self.files.remove(LATEST)
 
     # Writing.
 
     def makes(self, name: str) -> bool:
-        """Whether this place or answer is made here."""
-        return self.only is None or name in self.only
+        """Return true if this place or answer is built here."""
+        return self.only is None or any(each in self.only for each in (name, *UNITED.get(name, ())))
 
     def write(self, name: str, rows: DataFrame, *, replaces: Scope | None = None) -> None:
-        """Write a table or a place of one, instead of what it was, or of what it was about the groups of `replaces`."""
+        """Overwrite a table or one place of it; with `replaces`, only the rows of those groups."""
         table = PLACES.get(name, name)
+        # Readers of a lake format get a table as a whole (`UNITED`), so its places need not be in that format.
+        kind = self.kind if name == table else "parquet"
         writer = conform(rows, table)
         by_bucket = replaces is not None
         before = self._commit(name)
         if replaces is not None and self._folders(name):
-            if self.kind != (before or "parquet/").partition("/")[0]:
-                # What was written in another format is written again in this one.
+            if kind != (before or "parquet/").partition("/")[0]:
+                # The table is in another format: write all of it again in this one.
                 writer = writer.unionAll(self._rows(TABLES[table], [name]).where(~replaces.has))
                 replaces = None
             elif before is None and replaces.groups is not None:
-                # The rest of a file is as it was.
+                # Parquet files are replaced as a whole: copy the rows of the other groups in them.
                 files = self._rows(TABLES[table], [name], Scope(replaces.buckets))
                 writer = writer.unionAll(files.where(~replaces.has))
-        if name in _SHUFFLED or (replaces is not None and replaces.groups is not None):
+        if not self.little and (name in _SHUFFLED or (replaces is not None and replaces.groups is not None)):
             writer = writer.repartition(*_KEYS)
-        if self.kind == "parquet":
-            kept = [] if replaces is None else self._other_buckets(name, replaces.buckets)
-            self._replace(name, [*kept, *self._write(writer, name, by_bucket=by_bucket)])
+        if kind == "parquet":
+            others = [] if replaces is None else self._other_buckets(name, replaces.buckets)
+            self._replace(name, [*others, *self._write(writer, name, by_bucket=by_bucket)])
         elif replaces is None or before is None:
-            self._replace(name, [Tables(self.spark, self.path, self.kind).write(name, writer, table in PARTITIONED)])
+            self._replace(name, [Tables(self.spark, self.path, kind).write(name, writer, table in PARTITIONED)])
         else:
             self._replace(name, [self._lake(before).merge(name, writer, replaces, before)])
 
-    def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> Added:
-        """Add rows of several tables at once: column `table` names the place of each
-        (`kafka_shim.pipeline.schemas.PLACES`). What is named `by_day` `forget` can let go of."""
-        folder = f"mixed/{new_write(time.time())}"
-        rows.write.options(**_without_dictionary(rows)).partitionBy("table", *_KEYS).parquet(
-            f"{self.path}/data/{folder}"
-        )
+    def append_apart(self, rows: DataFrame, *, lines: str = "all", by_day: bool = False) -> Added:
+        """Add rows of several tables at once; column `place` names the place of each row, `lines` what they are.
+
+        Places are those of `kafka_shim.pipeline.schemas.PLACES`. With `by_day`, `forget` can drop single days of the
+        rows.
+        """
+        folder = f"mixed/{self._changing()}/lines={lines}"
+        writer = rows.write.options(**_without_dictionary(rows)).partitionBy(*APART[: 1 if self.little else None])
+        writer.parquet(f"{self.path}/data/{folder}")
         touched: set[int] = set()
         changed: set[int] = set()
-        for table in self.files.names(f"data/{folder}"):
-            place = table.removeprefix("table=")
+        for name in self.files.names(f"data/{folder}"):
+            place = name.removeprefix("place=")
             if place in PLACES:
-                parts = self._parts(f"{folder}/{table}")
-                named = _days(parts) if by_day else [f"{folder}/{table}"]
+                parts = self._parts(f"{folder}/{name}")
+                folders = _days(parts) if by_day else [f"{folder}/{name}"]
                 with self._adding:
-                    self._replace(place, [*self._folders(place), *named])
+                    self._replace(place, [*self._folders(place), *folders])
                 buckets = {int(part.rpartition("=")[2]) for part in parts}
                 touched |= buckets
                 if place not in STEADY.values():
@@ -209,25 +240,25 @@ class Warehouse:
         return Added(folder, touched, changed)
 
     def touched(self, added: Added) -> Touched:
-        """The groups that these rows are about; if they are more than `few`, all that are in their buckets."""
+        """Return the groups of these rows; if they are more than `few`, all groups of their buckets."""
         if not self.few:
             return Touched(Scope(added.buckets), Scope(added.changed))
-        rows = self.spark.read.schema("`group` string, `table` string").parquet(f"{self.path}/data/{added.folder}")
-        is_changed = F.max(~F.col("table").isin(*STEADY.values())).alias("is_changed")
-        named = rows.where(F.col("group").isNotNull()).groupBy("group").agg(is_changed)
-        found = named.orderBy(F.desc("is_changed")).limit(self.few + 1).collect()
-        every = [row.group for row in found]
-        those = [row.group for row in found if row.is_changed]
+        rows = self.spark.read.schema("group_id string, place string").parquet(f"{self.path}/data/{added.folder}")
+        is_changed = F.max(~F.col("place").isin(*STEADY.values())).alias("is_changed")
+        groups = rows.where(F.col("group_id").isNotNull()).groupBy("group_id").agg(is_changed)
+        rows_of_groups = groups.orderBy(F.desc("is_changed")).limit(self.few + 1).collect()
+        every = [row.group_id for row in rows_of_groups]
+        those = [row.group_id for row in rows_of_groups if row.is_changed]
         return Touched(
             Scope(added.buckets, every if len(every) <= self.few else None),
             Scope(added.changed, those if len(those) <= self.few else None),
         )
 
     def forget(self, days: int) -> list[int]:
-        """Let go of all rows about days before the last so many that events are of, within a change; returns the
-        buckets of groups that had any."""
+        """Drop all rows older than the last `days` days of events, within a change; return the buckets that lost
+        rows."""
         assert self._tables is not None
-        # Where groups are at rest nothing else than commits and heartbeats comes for days.
+        # Stable groups write only commits and heartbeats for days, so look at those places too.
         places = (*STEADY, *STEADY.values())
         every = [_day(folder) for place in places for folder in self._folders(place)]
         newest = max((day for day in every if day is not None), default=None)
@@ -239,34 +270,41 @@ class Warehouse:
         }
         if goes_on == self._tables:
             return []
-        gone = {folder for place in places for folder in {*self._folders(place)} - {*goes_on.get(place, [])}}
+        dropped = {folder for place in places for folder in {*self._folders(place)} - {*goes_on.get(place, [])}}
         self._tables = goes_on
         for name in goes_on:
             commit = self._commit(name)
             if commit is not None and PLACES.get(name, name) in PARTITIONED:
                 self._replace(name, [self._lake(commit).forget(name, first, commit)])
         return sorted(
-            {int(name[7:]) for day in gone for name in self.files.names(f"data/{day}") if name[:7] == "bucket="}
+            {int(name[7:]) for day in dropped for name in self.files.names(f"data/{day}") if name[:7] == "bucket="}
         )
 
     def overtaken(self) -> Overtaken:
-        """What is to be raised where somebody else has changed the warehouse."""
+        """Return the error to raise if another command has changed the warehouse."""
         newest = self.snapshots.newest()
-        return Overtaken(f"{self.path} was changed by another {newest.command if newest else 'command'} meanwhile")
+        return Overtaken(
+            f"{self.path} was changed by another {newest.command if newest else 'command'} at the same time"
+        )
 
-    def _write(self, rows: DataFrame, name: str, *, by_bucket: bool = False) -> list[str]:
-        """Writes rows into a folder of their own; returns its name, or those of its days and buckets."""
+    def _changing(self) -> str:
+        """Return the run that is written now."""
+        if self._under_way is None:
+            raise RuntimeError("a warehouse is written within a change")
+        return self._under_way
+
+    def _write(self, rows: DataFrame, name: str, *, by_bucket: bool = False, run: str | None = None) -> list[str]:
+        """Write rows into a new folder; return its name, or with `by_bucket` the names of its days and buckets."""
         table = PLACES.get(name, name)
-        write = new_write(time.time())
-        mode = rows.write.mode("errorifexists").options(**_without_dictionary(rows))
-        if table in PARTITIONED:
+        folder = f"{table}/{run or self._changing()}" + (f"/place={name}" if name != table else "")
+        mode = rows.write.mode("error").options(**_without_dictionary(rows))
+        if table in PARTITIONED and not self.little:
             mode = mode.partitionBy(*_KEYS)
-        mode.parquet(f"{self.path}/data/{name}/{write}")
-        folder = f"{name}/{write}"
+        mode.parquet(f"{self.path}/data/{folder}")
         return self._parts(folder) if by_bucket and table in PARTITIONED else [folder]
 
     def _parts(self, folder: str) -> list[str]:
-        """The folders of a day and a bucket in a folder of data."""
+        """Return the folders of all days and buckets in a folder of data."""
         days = [name for name in self.files.names(f"data/{folder}") if name.startswith("day=")]
         return [f"{folder}/{day}/{bucket}" for day in days for bucket in self.files.names(f"data/{folder}/{day}")]
 
@@ -274,15 +312,14 @@ class Warehouse:
         return [each for each in self._folders(name) if _bucket(each) not in buckets]
 
     def _commit(self, name: str) -> str | None:
-        """What is named of a table in one of the formats of lakes."""
+        """Return the commit that the snapshot names for a table in a lake format; None if the table is Parquet."""
         return next((folder for folder in self._folders(name) if "@" in folder), None)
 
     def _lake(self, commit: str) -> Tables:
         return Tables(self.spark, self.path, commit.partition("/")[0])
 
     def _replace(self, name: str, folders: list[str]) -> None:
-        if not self._changing:
-            raise RuntimeError("a warehouse is written within a change")
+        self._changing()
         assert self._tables is not None
         self._tables[name] = folders
 
@@ -295,55 +332,64 @@ class Warehouse:
         return self._tables.get(name, [])
 
     def has(self, name: str) -> bool:
-        """Whether a place or a result was written."""
+        """Return true if a place or a result was written."""
         return bool(self._folders(name))
 
     def has_traces(self) -> bool:
-        """Whether any trace was read."""
-        return self.has("events")
+        """Return true if any trace was read."""
+        return any(self.has(place) for place in (*STEADY, *STEADY.values()))
+
+    def computed(self, name: str) -> bool:
+        """Return true if the command that made the snapshot computed this table."""
+        only = None if self.snapshot is None else self.snapshot.only
+        return only is None or any(place in only for place, table in {name: name, **PLACES}.items() if table == name)
 
     def has_log(self) -> bool:
-        """Whether any segment was read."""
+        """Return true if any segment was read."""
         return self.has("log_records")
 
     def read(self, name: str, scope: Scope | None = None, *, steady: bool | None = None) -> DataFrame:
-        """A table, of all groups or of some; empty if nothing was written. Of `events` and `requests`
-        `steady` chooses what groups at rest bring about, or the rest (`schemas.STEADY`)."""
+        """Read a table, of all groups or of those in `scope`; empty if nothing was written.
+
+        For `events` and `requests`, `steady` selects the commits and heartbeats of stable groups, or all other rows
+        (`schemas.STEADY`).
+        """
         table = TABLES[name]
         places = [place for place, of in PLACES.items() if of == name and (steady is None or steady == (place != name))]
         return self._rows(table, places or [name], scope)
 
     def _rows(self, table: Table, places: Collection[str], scope: Scope | None = None) -> DataFrame:
-        named = [folder for place in places for folder in self._folders(place)]
+        every = [folder for place in places for folder in self._folders(place)]
         if scope is not None:
-            # Spark would list those of all buckets.
-            named = [each for each in named if "/bucket=" not in each or _bucket(each) in scope.buckets]
-        folders = [folder for folder in named if "@" not in folder]
+            # Otherwise Spark would list the files of all buckets.
+            every = [each for each in every if "/bucket=" not in each or _bucket(each) in scope.buckets]
+        folders = [folder for folder in every if "@" not in folder]
         reader = self.spark.read.schema(table.ddl).option("basePath", f"{self.path}/data")
-        added = [name for name in ("write", "table", *_KEYS) if name not in table.names]
-        found = [
-            # The columns stand as the table has them, but for those that the names of folders add.
+        added = [name for name in ("run", "lines", "place", *_KEYS) if name not in table.names]
+        frames = [
+            # The columns are in the order of the table; drop those that Spark adds from folder names.
             reader.parquet(*(f"{self.path}/data/{folder}" for folder in alike)).drop(*added)
-            # What was written together with other tables lies one folder deeper.
-            for _, alike in groupby(sorted(folders), lambda folder: folder.partition("/")[0])
+            # Spark reads folders of one form at a time.
+            for _, alike in groupby(sorted(folders, key=_form), _form)
         ]
-        for commit in set(named) - set(folders):
+        for commit in set(every) - set(folders):
             rows = self._lake(commit).read(commit)
-            found.append(conform(rows, next(n for n, t in TABLES.items() if t is table)))
-        rows = reduce(DataFrame.unionByName, found) if found else self.spark.createDataFrame([], table.schema)
+            frames.append(conform(rows, next(n for n, t in TABLES.items() if t is table)))
+        rows = reduce(DataFrame.unionByName, frames) if frames else self.spark.createDataFrame([], table.schema)
         return rows if scope is None else rows.where(scope.has)
 
     def at(self, number: int) -> Warehouse:
-        """The warehouse as a snapshot that is still there has it. Raises ValueError if it is not."""
+        """Return the warehouse as of an older snapshot. Raises ValueError if that snapshot is deleted."""
         if number not in self.snapshots.numbers():
             raise ValueError(f"{self.path} has no snapshot {number} (any more)")
-        found = Warehouse(self.spark, self.path, self.kind, self.only, self.keep)
-        found._snapshot = self.snapshots.read(number)
-        found._tables = dict(found._snapshot.tables)
-        return found
+        warehouse = Warehouse(self.spark, self.path, self.kind, self.only, self.keep, self.little)
+        warehouse._snapshot = self.snapshots.read(number)
+        warehouse._tables = dict(warehouse._snapshot.tables)
+        return warehouse
 
     def compact(self, parts: int = COMPACTED_AT) -> list[str]:
-        """Writes again, as one, what was written in more than so many parts, within a change; returns what that was."""
+        """Rewrite each place of more than `parts` writes as one write, within a change; return the names of these
+        places."""
         many = []
         for name in PLACES:
             folders = self._folders(name)
@@ -355,18 +401,20 @@ class Warehouse:
             rows = self._rows(TABLES[PLACES[name]], [name])
             if PLACES[name] in PARTITIONED:
                 rows = rows.repartition(*_KEYS)
-            written = self._write(rows, name)
+            written = self._write(rows, name, run=new_run(time.time()))
             self._replace(name, _days(self._parts(written[0])) if by_day and len(written) == 1 else written)
         return many
 
     def compact_all(self) -> list[str]:
-        """Writes again what lies in several parts, as a change of its own that whoever made the warehouse may go on
-        from; returns which tables that was."""
+        """Rewrite each place of several writes, as a change of its own; return the names of the tables.
+
+        The command that made the warehouse can go on from this change.
+        """
         self.refresh()
         now = self._snapshot
         if now is None:
             return []
-        with self.change("compact", now.inputs, anew=False, stream=now.stream, batch=now.batch):
+        with self.change("compact", now.inputs, start_over=False, stream=now.stream, batch=now.batch):
             done = self.compact(1)
             for name in list(self._tables or {}):
                 commit = self._commit(name)
@@ -378,26 +426,29 @@ class Warehouse:
         return done
 
     def expire(self, keep: int = KEPT) -> int:
-        """Takes away all snapshots but the last `keep`, and all that none of these names; returns how many folders of
-        files went. Commits of tables in formats of lakes go with the snapshots that name them."""
-        gone = self.snapshots.expire(keep)
-        kept = [self.snapshots.read(number) for number in self.snapshots.numbers()]
-        if not kept:
-            return gone
-        # What others are writing is not named yet.
-        since = min([*(each.at for each in kept), *self.snapshots.under_way()])
-        named: dict[str, list[str]] = {}
-        for each in kept:
+        """Delete all snapshots but the last `keep`, and the files that only they name; return the number of folders
+        deleted.
+
+        Commits of tables in lake formats are deleted with the last snapshot that names them.
+        """
+        count = self.snapshots.expire(keep)
+        snapshots = [self.snapshots.read(number) for number in self.snapshots.numbers()]
+        if not snapshots:
+            return count
+        # Commits of a change under way are in no snapshot yet: keep all since its beginning.
+        since = min([*(each.at for each in snapshots), *self.snapshots.under_way()])
+        commits_of: dict[str, list[str]] = {}
+        for each in snapshots:
             for name, folders in each.tables.items():
-                named.setdefault(name, []).extend(folder for folder in folders if "@" in folder)
-        for name, commits in named.items():
+                commits_of.setdefault(name, []).extend(folder for folder in folders if "@" in folder)
+        for name, commits in commits_of.items():
             for kind in needs_of([commits]):
                 Tables(self.spark, self.path, kind).expire(name, commits, since)
-        return gone
+        return count
 
     def views(self) -> None:
-        """Makes every table and every answer a view of its name, for SQL."""
-        for name in TABLES:
+        """Register each computed table and answer as an SQL view of the same name."""
+        for name in filter(self.computed, TABLES):
             self.read(name).createOrReplaceTempView(name)
         for name in self._tables or {}:
             if name not in TABLES and name not in PLACES and not name.endswith(".csv"):
@@ -406,11 +457,11 @@ class Warehouse:
     # Results.
 
     def write_result(self, name: str, rows: DataFrame) -> None:
-        """Write what a job says, as Parquet and as CSV in one file each; arrays are joined by commas in CSV."""
-        write = new_write(time.time())
-        rows.coalesce(1).write.parquet(f"{self.path}/data/{name}/{write}")
-        self._schemas[name] = (write, rows.schema)
-        self._replace(name, [f"{name}/{write}"])
+        """Write an answer as one Parquet file and one CSV file; the CSV joins arrays by commas."""
+        run = self._changing()
+        rows.coalesce(1).write.parquet(f"{self.path}/data/{name}/{run}")
+        self._schemas[name] = (run, rows.schema)
+        self._replace(name, [f"{name}/{run}"])
         written = self.result(name)
         flat = written.select(
             *(
@@ -418,42 +469,47 @@ class Warehouse:
                 for column, kind in written.dtypes
             )
         )
-        flat.coalesce(1).write.csv(f"{self.path}/data/{name}.csv/{write}", header=True)
-        self._replace(f"{name}.csv", [f"{name}.csv/{write}"])
+        flat.coalesce(1).write.csv(f"{self.path}/data/{name}.csv/{run}", header=True, escape='"')
+        self._replace(f"{name}.csv", [f"{name}.csv/{run}"])
 
     def result(self, name: str) -> DataFrame:
-        """What a job said."""
+        """Read an answer."""
         (folder,) = self._folders(name)
         reader = self.spark.read
-        write, schema = self._schemas.get(name, (None, None))
-        # Otherwise Spark asks the file, with a job.
-        if schema is not None and folder == f"{name}/{write}":
+        run, schema = self._schemas.get(name, (None, None))
+        # With a schema at hand Spark does not need a job to read it from the file.
+        if schema is not None and folder == f"{name}/{run}":
             reader = reader.schema(schema)
         return reader.parquet(f"{self.path}/data/{folder}")
 
     def folder(self, name: str) -> str:
-        """Where the files of a table or a result are, of one that was written at once."""
+        """Return the folder of a table or a result that was written in one piece."""
         (folder,) = self._folders(name)
         return f"{self.path}/data/{folder}"
 
 
 def _without_dictionary(rows: DataFrame) -> dict[str, str]:
-    """Options by which Parquet builds no dictionary of columns nearly all of whose values are different, only to throw
-    it away."""
+    """Return Parquet options that turn dictionaries off for columns of mostly distinct values: they are built in
+    vain."""
     return {f"parquet.enable.dictionary#{name}": "false" for name, kind in rows.dtypes if kind in _DIFFERENT}
 
 
+def _form(folder: str) -> tuple[str, bool]:
+    """Return what tells the levels of this folder from those of others."""
+    return folder.partition("/")[0], "/place=" in folder
+
+
 def _day(folder: str) -> str | None:
-    """The day that all rows in a folder are about, if its name says one."""
-    found = re.search(r"/day=(\d{4}-\d\d-\d\d)", folder)
-    return None if found is None else found[1]
+    """Return the day of all rows in a folder, if its name has one."""
+    match = re.search(r"/day=(\d{4}-\d\d-\d\d)", folder)
+    return None if match is None else match[1]
 
 
 def _bucket(folder: str) -> int:
-    """The bucket of all rows in a folder whose name ends with it."""
+    """Return the bucket of all rows in a folder; its name ends with it."""
     return int(folder.rpartition("/bucket=")[2])
 
 
 def _days(parts: Iterable[str]) -> list[str]:
-    """The folders of days that these folders of buckets are in."""
+    """Return the day folders that contain these bucket folders."""
     return list(dict.fromkeys(part.rpartition("/")[0] for part in parts))

@@ -1,1 +1,1 @@
-"""Bytes to Arrow: batches and records of log segments, lines of traces. None of it knows Spark."""
+"""Decoders from bytes to Arrow: batches and records of log segments, lines of traces. They do not use Spark."""

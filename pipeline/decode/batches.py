@@ -1,8 +1,8 @@
-"""Walks the batches of a log segment: where each begins, which are sound, what lies between. It does not read records.
+"""A walk over the batches of a log segment: their positions, the sound ones, and the damage between them.
 
-A batch that is not sound is left out and told as a `Damage`; reading goes on with the next batch that is: the one its
-length points to, or else the next place in the file where a batch with a right checksum begins. A file that a crash cut
-short ends in a batch that is not all there.
+A damaged batch is left out and reported as a `Damage`. Reading goes on at the end of the damaged batch if a sound batch
+begins there, else at the next place in the file where a batch with a right checksum begins. A file that a crash cut
+short ends with an incomplete batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafka_shim.persistence.batch import HEADER_SIZE, MAGIC, OVERHEAD, CorruptBa
 from kafka_shim.pipeline.decode.varints import Bytes, Ints, padded
 
 CHUNK: Final = 4 << 20
-"""About how many bytes of records are decoded at once."""
+"""About how many bytes of batches to decode at once."""
 
 NO_OFFSET: Final = -1
 
@@ -31,7 +31,7 @@ _CRC_AT: Final = 21
 _MAGIC_AT: Final = 16
 _LEAST: Final = HEADER_SIZE - OVERHEAD
 _TAIL: Final = "the file ends within a batch"
-_ZEROES: Final = "nothing but zeroes from here on"
+_ZEROES: Final = "only zeroes from here on"
 _HEADER: Final = np.dtype(
     [
         ("base_offset", ">i8"),
@@ -52,7 +52,8 @@ _HEADER: Final = np.dtype(
 
 
 class Damage(NamedTuple):
-    """Bytes that could not be used: where in the file, how many, the log offset they claim (-1: none), and why."""
+    """Unusable bytes: their position in the file, their number, the log offset they claim (-1: none), and the
+    reason."""
 
     position: int
     size: int
@@ -61,7 +62,7 @@ class Damage(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """Sound batches: their places in the file, their headers column by column, and their records in one buffer."""
+    """Sound batches: their positions in the file, their headers as columns, and their records in one buffer."""
 
     positions: Ints
     header: NDArray[Any]
@@ -71,38 +72,39 @@ class Batches(NamedTuple):
 
 
 def split(data: mmap | bytes, size: int) -> list[int]:
-    """Positions in a segment where batches begin, about `size` bytes apart, the first 0; damage ends the list."""
-    found = [0]
+    """Return positions in a segment where batches begin, about `size` bytes apart, the first 0, up to the first
+    damage."""
+    positions = [0]
     at = 0
     while at + OVERHEAD + _LEAST <= len(data):
         _, length, _, magic, _ = _START.unpack_from(data, at)
         if magic != MAGIC or length < _LEAST:
             break
-        if at - found[-1] >= size:
-            found.append(at)
+        if at - positions[-1] >= size:
+            positions.append(at)
         at += OVERHEAD + length
-    return found
+    return positions
 
 
 def walk(data: mmap | bytes, start: int, end: int) -> Iterator[Batches | Damage]:
-    """The sound batches that begin in [start, end), some at a time, and what is damaged there."""
+    """Yield the sound batches that begin in [start, end), many at a time, and the damage there."""
     view = memoryview(data)
     at = start
     try:
         while at < end:
-            found, checksums, stop = _chain(data, at, end)
-            sound = _checked(view, found, checksums, stop)
+            places, checksums, stop = _chain(data, at, end)
+            sound = _count_sound(view, places, checksums, stop)
             if sound:
-                yield from _gathered(data, view, found[:sound])
-                if sound == len(found):
+                yield from _joined(data, view, places[:sound])
+                if sound == len(places):
                     at = stop
                     continue
-            at = found[sound] if found else at
+            at = places[sound] if places else at
             offset = NO_OFFSET
             reason = _TAIL
             if at + OVERHEAD + _LEAST <= len(data):
                 offset = _START.unpack_from(data, at)[0]
-                reason = "the checksum is wrong" if found else _reason(data, at)
+                reason = "the checksum is wrong" if places else _reason(data, at)
             following = _following(data, view, at)
             yield Damage(at, following - at, offset, _ZEROES if not any(view[at:following]) else reason)
             at = following
@@ -111,9 +113,11 @@ def walk(data: mmap | bytes, start: int, end: int) -> Iterator[Batches | Damage]
 
 
 def _chain(data: mmap | bytes, at: int, end: int) -> tuple[list[int], list[int], int]:
-    """From `at` on, the places of batches that begin in [at, end) where the length of the one before says, about as
-    many as are decoded at once; their checksums; and where the next would begin."""
-    found: list[int] = []
+    """Follow the lengths of batches from `at` on, while they begin in [at, end), for about `CHUNK` bytes.
+
+    Returns the positions of the batches, their checksums, and the position after the last one.
+    """
+    places: list[int] = []
     checksums: list[int] = []
     size = len(data)
     last = min(end - 1, size - OVERHEAD - _LEAST, at + CHUNK)
@@ -123,19 +127,19 @@ def _chain(data: mmap | bytes, at: int, end: int) -> tuple[list[int], list[int],
         stop = at + OVERHEAD + length
         if magic != MAGIC or length < _LEAST or stop > size:
             break
-        found.append(at)
+        places.append(at)
         checksums.append(checksum)
         at = stop
-    return found, checksums, at
+    return places, checksums, at
 
 
-def _checked(view: memoryview, found: list[int], checksums: list[int], stop: int) -> int:
-    """How many of these batches come before one with a wrong checksum; all if none has."""
-    covered = [place + _CRC_AT for place in found]
-    # Without a step of Python for each: most of what a log is read for takes less.
-    actual = list(map(crc32c, map(view.__getitem__, map(slice, covered, [*found[1:], stop]))))
+def _count_sound(view: memoryview, places: list[int], checksums: list[int], stop: int) -> int:
+    """Return how many of these batches come before the first one with a wrong checksum; all if none has one."""
+    covered = [place + _CRC_AT for place in places]
+    # Nested maps avoid a Python step for each batch: this is most of the work of many reads.
+    actual = list(map(crc32c, map(view.__getitem__, map(slice, covered, [*places[1:], stop]))))
     if actual == checksums:
-        return len(found)
+        return len(places)
     return next(index for index, pair in enumerate(zip(actual, checksums, strict=True)) if pair[0] != pair[1])
 
 
@@ -148,7 +152,7 @@ def _reason(data: mmap | bytes, at: int) -> str:
 
 
 def _following(data: mmap | bytes, view: memoryview, at: int) -> int:
-    """Where reading goes on after damage at `at`; the end of the file if nowhere."""
+    """Return the position to go on from after damage at `at`; the end of the file if there is none."""
     size = len(data)
     if at + OVERHEAD + _LEAST > size:
         return size
@@ -169,13 +173,13 @@ def _sound(data: mmap | bytes, view: memoryview, at: int) -> bool:
     return bool(magic == MAGIC and length >= _LEAST and stop <= len(data) and crc32c(view[at + _CRC_AT : stop]) == crc)
 
 
-def _gathered(data: mmap | bytes, view: memoryview, found: list[int]) -> Iterator[Batches | Damage]:
-    """These batches with their records in one buffer, decompressed."""
-    begin = found[0]
-    positions = np.array(found, np.int64)
-    last = found[-1] + OVERHEAD + Struct(">i").unpack_from(data, found[-1] + 8)[0]
+def _joined(data: mmap | bytes, view: memoryview, places: list[int]) -> Iterator[Batches | Damage]:
+    """Join the records of these batches in one buffer, decompressed."""
+    begin = places[0]
+    positions = np.array(places, np.int64)
+    last = places[-1] + OVERHEAD + Struct(">i").unpack_from(data, places[-1] + 8)[0]
     raw = padded(view[begin:last])
-    # As numbers of a structure they would be copied one by one, as bytes they are copied at once.
+    # NumPy copies a structure field by field, but bytes of a fixed width at once.
     anywhere: NDArray[Any] = np.ndarray((raw.size - HEADER_SIZE + 1,), f"V{HEADER_SIZE}", raw, strides=(1,))
     header = anywhere[positions - begin].view(_HEADER)
     starts = positions - begin + HEADER_SIZE
@@ -185,20 +189,20 @@ def _gathered(data: mmap | bytes, view: memoryview, found: list[int]) -> Iterato
         yield Batches(positions, header, raw, starts, ends)
         return
     parts: list[bytes | memoryview] = []
-    kept = []
+    sound = []
     for index, is_packed in enumerate(packed.tolist()):
-        part: bytes | memoryview = view[found[index] + HEADER_SIZE : begin + int(ends[index])]
+        part: bytes | memoryview = view[places[index] + HEADER_SIZE : begin + int(ends[index])]
         if is_packed:
-            read = read_batch(data, found[index])
+            read = read_batch(data, places[index])
             assert read is not None
             try:
                 part = read[0].unpacked()
             except CorruptBatch as error:
-                yield Damage(found[index], HEADER_SIZE + len(part), int(header["base_offset"][index]), error.reason)
+                yield Damage(places[index], HEADER_SIZE + len(part), int(header["base_offset"][index]), error.reason)
                 continue
         parts.append(part)
-        kept.append(index)
-    if kept:
+        sound.append(index)
+    if sound:
         lengths = np.array([len(part) for part in parts], np.int64)
         ends = np.cumsum(lengths)
-        yield Batches(positions[kept], header[kept], padded(*parts), ends - lengths, ends)
+        yield Batches(positions[sound], header[sound], padded(*parts), ends - lengths, ends)

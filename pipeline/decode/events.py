@@ -1,9 +1,9 @@
-"""Lines of a trace as Arrow, many at a time.
+"""A decoder from lines of a trace to Arrow rows of `EVENTS` in `schemas.py`, many lines at a time.
 
-Decides how events become rows of `EVENTS` in `schemas.py`. Nearly all events are heartbeats and commits answered
-(`exchange`), and accepted commits: `steady` parses of these lines what stands in columns. All others are parsed whole,
-and so is a line that is not what it looks like; one that is no event becomes a row with a reason in `unreadable`.
-Fields and events not known here are ignored, as `docs/trace.md` asks. It does not know files.
+Nearly all lines are answered heartbeats and commits (`exchange`) and accepted commits; of these, `steady` parses only
+the fields that are columns. All other lines are parsed completely, as are lines that `steady` cannot parse. A line that
+is not an event becomes a row with a reason in `unreadable`. Unknown fields and events are ignored, as `docs/trace.md`
+requires.
 """
 
 from __future__ import annotations
@@ -17,80 +17,47 @@ import orjson
 import pyarrow as pa
 
 from kafka_shim.pipeline.decode import steady
-from kafka_shim.pipeline.schemas import STEADY_APIS
+from kafka_shim.pipeline.schemas import EVENTS, STEADY_APIS, TRACE_FIELDS
 
-_OFFSET: Final = pa.struct(
-    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("error", pa.int32())]
-)
-_ASSIGNED: Final = pa.struct([("member_id", pa.string()), ("topic", pa.string()), ("partitions", pa.list_(pa.int32()))])
-_WAITED: Final = pa.struct([("member_id", pa.string()), ("ms", pa.float64())])
+_ARROW: Final = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+}
 
-SCHEMA: Final = pa.schema(
-    [
-        ("trace", pa.string()),
-        ("file", pa.string()),
-        ("position", pa.int64()),
-        ("seq", pa.int64()),
-        ("event", pa.string()),
-        ("wall", pa.float64()),
-        ("mono", pa.float64()),
-        ("group", pa.string()),
-        ("member_id", pa.string()),
-        ("instance_id", pa.string()),
-        ("client_id", pa.string()),
-        ("client_host", pa.string()),
-        ("node", pa.int32()),
-        ("conn", pa.int64()),
-        ("api", pa.string()),
-        ("version", pa.int32()),
-        ("correlation_id", pa.int32()),
-        ("arrived", pa.float64()),
-        ("error", pa.int32()),
-        ("generation", pa.int32()),
-        ("offsets_partition", pa.int32()),
-        ("change", pa.string()),
-        ("from", pa.string()),
-        ("to", pa.string()),
-        ("cause", pa.string()),
-        ("trigger", pa.string()),
-        ("rule", pa.string()),
-        ("started", pa.float64()),
-        ("ended", pa.float64()),
-        ("waited_for", pa.list_(_WAITED)),
-        ("dropped", pa.list_(pa.string())),
-        ("leader", pa.string()),
-        ("leader_ms", pa.float64()),
-        ("protocol", pa.string()),
-        ("members", pa.list_(pa.string())),
-        ("assignments", pa.list_(_ASSIGNED)),
-        ("offsets", pa.list_(_OFFSET)),
-        ("inferred", pa.bool_()),
-        ("session_timeout_ms", pa.int32()),
-        ("rebalance_timeout_ms", pa.int32()),
-        ("reason", pa.string()),
-        ("request", pa.string()),
-        ("answer", pa.string()),
-        ("unreadable", pa.string()),
-    ]
-)
+
+def _arrow(ddl: str) -> pa.DataType:
+    """Return the Arrow type of a Spark SQL type."""
+    outer, bracket, inner = ddl.removesuffix(">").partition("<")
+    if not bracket:
+        return _ARROW[ddl]
+    if outer == "array":
+        return pa.list_(_arrow(inner))
+    return pa.struct([(name, _arrow(each)) for name, each in (part.split(": ") for part in inner.split(", "))])
+
+
+SCHEMA: Final = pa.schema([(column.name, _arrow(column.type)) for column in EVENTS.columns])
 
 _EXCHANGE: Final = b'"event":"exchange"'
 _FAST: Final = re.compile(b'"api":"(?:%s)"' % "|".join(STEADY_APIS).encode())
 _COMMIT: Final = b'"event":"commit"'
-# Field of the event -> column, where the names differ and nothing has to be done.
-_RENAMED: Final = {"member": "member_id", "partition": "offsets_partition"}
-_PLAIN: Final = frozenset(
-    {
-        *("seq", "event", "wall", "mono", "group", "member_id", "instance_id", "client_id", "client_host", "node"),
-        *("conn", "api", "version", "correlation_id", "arrived", "error", "generation", "change", "from", "to"),
-        *("cause", "trigger", "rule", "started", "ended", "waited_for", "dropped", "leader", "leader_ms", "protocol"),
-        "inferred",
-    }
-)
+# Field of the event -> column of another name with the same value.
+_RENAMED: Final = {
+    "group": "group_id",
+    "member": "member_id",
+    "partition": "offsets_partition",
+    "from": "from_state",
+    "to": "to_state",
+}
+# Columns that the functions below build; a field of the same name has another form.
+_BUILT: Final = frozenset({"file", "members", "assignments", "offsets", "request", "answer"})
+_PLAIN: Final = TRACE_FIELDS.keys() & set(EVENTS.names) - _BUILT
 
 
 class Lines(NamedTuple):
-    """Lines sorted by what they hold, by their index: answered heartbeats and commits, accepted commits, the rest."""
+    """Indices of lines by kind: answered heartbeats and commits, accepted commits, all others."""
 
     renewals: list[int]
     commits: list[int]
@@ -98,22 +65,22 @@ class Lines(NamedTuple):
 
 
 def sort_out(lines: Sequence[bytes], kinds: Collection[str] = Lines._fields) -> Lines:
-    """The kinds of these lines, by their looks, or those that are of `kinds`. Empty lines are left out."""
-    found = Lines([], [], [])
+    """Sort lines by kind, judged by their looks, optionally only those of `kinds`. Leaves out empty lines."""
+    by_kind = Lines([], [], [])
     if set(kinds) == {"commits"}:
-        # Few lines need the second look.
+        # Test for the rare kind first: few lines need the second test.
         likely = [index for index, line in enumerate(lines) if _COMMIT in line]
     else:
         likely = list(range(len(lines)))
     for index in likely:
         line = lines[index]
         if _EXCHANGE in line and _FAST.search(line):
-            found.renewals.append(index)
+            by_kind.renewals.append(index)
         elif _COMMIT in line:
-            found.commits.append(index)
+            by_kind.commits.append(index)
         elif line:
-            found.others.append(index)
-    return found
+            by_kind.others.append(index)
+    return by_kind
 
 
 def decode(
@@ -125,8 +92,10 @@ def decode(
     bodies: bool = False,
     kinds: Collection[str] = Lines._fields,
 ) -> Iterator[pa.RecordBatch]:
-    """These lines as rows, or those of `kinds` of `Lines`; `positions` says where each begins in the file. Empty lines
-    are left out."""
+    """Decode these lines, or those of `kinds` of `Lines`; `positions` are their positions in the file.
+
+    Leaves out empty lines.
+    """
     sorted_out = sort_out(lines, kinds)
     others = list(sorted_out.others) if "others" in kinds else []
     for name, parse in (("renewals", steady.renewals), ("commits", steady.commits)):
@@ -134,24 +103,26 @@ def decode(
         if bodies:
             others += chosen
         elif chosen:
-            found, indices, rest = parse(lines, chosen, SCHEMA)
+            columns, indices, rest = parse(lines, chosen, SCHEMA)
             others += rest
-            yield _batch(found, [positions[index] for index in indices], trace, file)
+            yield _batch(columns, [positions[index] for index in indices], trace, file)
     rows = [_row(lines[index], bodies) for index in others]
     if rows:
         try:
-            found = _columns(rows)
+            columns = _columns(rows)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            found = _columns([_judged(row) for row in rows])
-        yield _batch(found, [positions[index] for index in others], trace, file)
+            columns = _columns([_fit(row) for row in rows])
+        yield _batch(columns, [positions[index] for index in others], trace, file)
 
 
-def _batch(found: dict[str, Any], positions: list[int], trace: str, file: str) -> pa.RecordBatch:
+def _batch(columns_by_name: dict[str, Any], positions: list[int], trace: str, file: str) -> pa.RecordBatch:
     count = len(positions)
-    found["trace"] = pa.repeat(trace, count)
-    found["file"] = pa.repeat(file, count)
-    found["position"] = pa.array(np.array(positions, np.int64))
-    columns = [found[name] if name in found else pa.nulls(count, field.type) for name, field in _FIELDS]
+    columns_by_name["trace"] = pa.repeat(trace, count)
+    columns_by_name["file"] = pa.repeat(file, count)
+    columns_by_name["position"] = pa.array(np.array(positions, np.int64))
+    columns = [
+        columns_by_name[name] if name in columns_by_name else pa.nulls(count, field.type) for name, field in _FIELDS
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
@@ -163,8 +134,9 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: pa.array([row.get(name) for row in rows], SCHEMA.field(name).type) for name in present}
 
 
-def _judged(row: dict[str, Any]) -> dict[str, Any]:
-    """The row, or what is wrong with it if it does not fit the columns: one such line must not fail its whole chunk."""
+def _fit(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row, or a row with a reason if it does not fit the columns: one bad line must not fail the whole
+    chunk."""
     try:
         _columns([row])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -193,7 +165,7 @@ def _row(line: bytes, bodies: bool) -> dict[str, Any]:
 
 
 def _nothing(event: dict[str, Any], row: dict[str, Any]) -> None:
-    """A kind whose plain fields are all."""
+    """Add nothing: the plain fields of this kind are enough."""
 
 
 def _round(event: dict[str, Any], row: dict[str, Any]) -> None:
@@ -208,7 +180,7 @@ def _assignment(event: dict[str, Any], row: dict[str, Any]) -> None:
 
 
 def _reconciliation(event: dict[str, Any], row: dict[str, Any]) -> None:
-    row["to"] = event["state"]
+    row["to_state"] = event["state"]
     row["assignments"] = _assigned({event["member_id"]: event["assigned"]})
     row["waited_for"] = [{"member_id": member_id, "ms": None} for member_id in event["waits_for"]]
 
@@ -238,7 +210,7 @@ def _exchange(event: dict[str, Any], row: dict[str, Any]) -> None:
 
 
 def _no_body(request: dict[str, Any], answer: dict[str, Any], row: dict[str, Any]) -> None:
-    """A request whose body says nothing the tables need."""
+    """Add nothing: the tables need no field of this body."""
 
 
 def _join_group(request: dict[str, Any], answer: dict[str, Any], row: dict[str, Any]) -> None:
@@ -264,8 +236,8 @@ def _offset_fetch(request: dict[str, Any], answer: dict[str, Any], row: dict[str
     topics = answer.get("topics") or []
     groups = answer.get("groups") or []
     if len(groups) == 1:
-        # From version 8 on an answer is by group; ours and all clients but admin clients ask for one.
-        row["group"] = groups[0]["group_id"]
+        # From version 8 on an answer is by group; all clients but admin clients ask for one group.
+        row["group_id"] = groups[0]["group_id"]
         row["error"] = groups[0].get("error_code") or row.get("error")
         topics = groups[0]["topics"]
     row["offsets"] = [
@@ -300,6 +272,13 @@ def _list_offsets(request: dict[str, Any], answer: dict[str, Any], row: dict[str
     ]
 
 
+def _delete_topics(request: dict[str, Any], answer: dict[str, Any], row: dict[str, Any]) -> None:
+    row["offsets"] = [
+        {"topic": each.get("name"), "partition": None, "offset": None, "error": each["error_code"]}
+        for each in answer.get("responses") or ()
+    ]
+
+
 def _offset_delete(request: dict[str, Any], answer: dict[str, Any], row: dict[str, Any]) -> None:
     row["offsets"] = [
         {
@@ -329,4 +308,5 @@ _BODIES: Final[dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any
     "OffsetFetch": _offset_fetch,
     "ListOffsets": _list_offsets,
     "OffsetDelete": _offset_delete,
+    "DeleteTopics": _delete_topics,
 }

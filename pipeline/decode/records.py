@@ -1,8 +1,7 @@
-"""Records of `__consumer_offsets` as Arrow, many at a time.
+"""A decoder from records of `__consumer_offsets` to Arrow rows of `LOG_RECORDS`, many records at a time.
 
-Decides how records become rows of `LOG_RECORDS`. Committed offsets, nearly all there is, are decoded
-column by column with numpy; whatever is not of their plain form goes through `persistence/`, one by one, and is
-damage if that cannot read it either. It does not know files.
+Committed offsets, which are nearly all records, are decoded column by column with numpy. Records of any other form are
+decoded one by one by `persistence/`; a record that this cannot read either becomes damage.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ KINDS: Final = {
     22: "StreamsGroupCurrentMemberAssignment",
     23: "StreamsGroupTopology",
 }
-"""Record types by number (semantics 5.2)."""
+"""Names of the record types by number (semantics 5.2)."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -72,10 +71,10 @@ SCHEMA: Final = pa.schema(
         ("record_type", pa.int16()),
         ("value_version", pa.int16()),
         ("tombstone", pa.bool_()),
-        ("group", pa.string()),
+        ("group_id", pa.string()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
-        ("offset", pa.int64()),
+        ("committed_offset", pa.int64()),
         ("leader_epoch", pa.int32()),
         ("metadata", pa.string()),
         ("commit_timestamp", pa.int64()),
@@ -103,8 +102,8 @@ Masks = NDArray[np.bool_]
 
 
 class Source(NamedTuple):
-    """Where records come from: the segment's path, its partition of `__consumer_offsets` if its folder has a number,
-    and the log it is of."""
+    """The origin of records: path of the segment, its partition of `__consumer_offsets` (None if unknown), and its
+    log."""
 
     file: str
     offsets_partition: int | None
@@ -112,7 +111,7 @@ class Source(NamedTuple):
 
 
 def decode(batches: Batches, source: Source) -> Iterator[pa.RecordBatch]:
-    """The records of these batches as rows; several record batches, in no order."""
+    """Decode the records of these batches into several record batches, in no order."""
     rows, bad = _rows(batches, source)
     yield from bad
     if rows is not None:
@@ -120,7 +119,7 @@ def decode(batches: Batches, source: Source) -> Iterator[pa.RecordBatch]:
 
 
 def _rows(batches: Batches, source: Source) -> tuple[_InBatches | None, list[pa.RecordBatch]]:
-    """The records of these batches, None if there are none, and a row for each batch that makes no sense."""
+    """Locate the records of these batches (None if there are none), and make a row for each malformed batch."""
     owner, starts, ends, wrong = record_bounds(batches)
     bad = []
     for index in wrong:
@@ -131,36 +130,38 @@ def _rows(batches: Batches, source: Source) -> tuple[_InBatches | None, list[pa.
 
 
 def damage(source: Source, position: int, size: int, offset: int, reason: str) -> pa.RecordBatch:
-    """The row that says what could not be read."""
+    """Make the row for bytes that could not be read."""
     row = {**source._asdict(), "position": position, "record_offset": offset, "reason": reason, "damaged_bytes": size}
     return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
 
 
 def gap(source: Source, position: int, first: int, last: int) -> pa.RecordBatch:
-    """The row that says which log offsets are missing before `position`."""
-    place = {"position": position, "kind": "gap", "record_offset": first, "offset": last}
+    """Make the row for the log offsets that are missing before `position`."""
+    place = {"position": position, "kind": "gap", "record_offset": first, "committed_offset": last}
     row = {**source._asdict(), **place, "reason": "offsets are missing", "damaged_bytes": 0}
     return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
 
 
 def from_messages(messages: pa.RecordBatch, file: str, topic: str) -> Iterator[pa.RecordBatch]:
-    """Rows of records that a consumer was given: `key`, `value`, `partition`, `offset` and `timestamp` (milliseconds)
-    of each; several record batches, in no order. What cannot be read is damage."""
+    """Decode records as a consumer gets them into several record batches, in no order; unreadable ones become damage.
+
+    The columns are `key`, `value`, `partition`, `offset` and `timestamp` (milliseconds).
+    """
     if messages.num_rows:
         yield from _InMessages(messages, file, topic).decoded()
 
 
 def record_bounds(batches: Batches) -> tuple[Ints, Ints, Ints, list[int]]:
-    """For every record the index of its batch, where it begins and where it ends; and batches that make no sense.
+    """Return for every record the index of its batch, its start and its end; and the indices of malformed batches.
 
-    Where a record begins is known only when the one before it was read, so the batches are gone through in step: the
-    first records of all of them, then the second ones. The last few batches with many records are walked one by one.
+    A record's start is known only once the record before it is read. So this walks all batches in step: the first
+    record of each, then the second, and so on. Once only a few batches remain, it walks these one by one.
     """
     data, ends = batches.data, batches.ends
     at = batches.starts.copy()
-    left = batches.header["count"].astype(np.int64)
-    bad = left < 0
-    active = np.flatnonzero(left > 0)
+    remaining = batches.header["count"].astype(np.int64)
+    bad = remaining < 0
+    active = np.flatnonzero(remaining > 0)
     owners: list[Ints] = []
     starts: list[Ints] = []
     stops: list[Ints] = []
@@ -175,15 +176,15 @@ def record_bounds(batches: Batches) -> tuple[Ints, Ints, Ints, list[int]]:
         starts.append(body)
         stops.append(stop)
         at[active] = stop
-        left[active] -= 1
-        active = active[left[active] > 0]
+        remaining[active] -= 1
+        active = active[remaining[active] > 0]
     raw = data.tobytes() if active.size else b""
     for batch in active.tolist():
-        found = _walk_records(raw, int(at[batch]), int(ends[batch]), int(left[batch]))
-        if found is None:
+        flat_bounds = _walk_records(raw, int(at[batch]), int(ends[batch]), int(remaining[batch]))
+        if flat_bounds is None:
             bad[batch] = True
             continue
-        bounds = np.array(found, np.int64).reshape(-1, 2)
+        bounds = np.array(flat_bounds, np.int64).reshape(-1, 2)
         owners.append(np.full(len(bounds), batch, np.int64))
         starts.append(bounds[:, 0])
         stops.append(bounds[:, 1])
@@ -200,8 +201,8 @@ def record_bounds(batches: Batches) -> tuple[Ints, Ints, Ints, list[int]]:
 
 
 def _walk_records(data: bytes, at: int, end: int, count: int) -> list[int] | None:
-    """Where `count` records begin and end, flat; None if they do not fit."""
-    found: list[int] = []
+    """Return start and end of `count` records, flat; None if they do not fit."""
+    bounds: list[int] = []
     for _ in range(count):
         value = shift = 0
         while True:
@@ -216,15 +217,15 @@ def _walk_records(data: bytes, at: int, end: int, count: int) -> list[int] | Non
         stop = at + (value >> 1)
         if value & 1 or value < 8 or stop > end:
             return None
-        found += (at, stop)
+        bounds += (at, stop)
         at = stop
-    return found
+    return bounds
 
 
 class _Rows:
-    """Records whose keys and values are at places of one buffer, and from these the rows.
+    """Records whose keys and values lie in one buffer, and their conversion to rows.
 
-    A size below 0 is that of null. What is not sound has no key that could be read, which is `unsound`.
+    A size below 0 means null. A record that is not sound has no readable key; `unsound` is the reason for its row.
     """
 
     unsound: str
@@ -237,28 +238,28 @@ class _Rows:
     control: Masks
 
     def decoded(self) -> Iterator[pa.RecordBatch]:
-        """Rows of all records; several record batches, in no order."""
+        """Convert all records to rows, in several record batches and no order."""
         self.record_type = fixed(self.data, np.where(self.sound, self.key, 0), ">i2")
         plain = self.plain_offsets()
         if plain.any():
             try:
                 yield self.offsets(np.flatnonzero(plain))
             except pa.ArrowInvalid:
-                # A string that is no UTF-8: let each row be judged by itself.
+                # One string is not UTF-8: decode the records one by one, so that only its record fails.
                 plain[:] = False
         if not plain.all():
             yield self.one_by_one(np.flatnonzero(~plain))
 
     def around(self, rows: Ints) -> dict[str, Any]:
-        """The columns that are not about key and value."""
+        """Return the columns that do not depend on key and value."""
         raise NotImplementedError
 
     def size(self, row: int) -> int:
-        """Bytes of a record."""
+        """Return the size of a record in bytes."""
         raise NotImplementedError
 
     def plain_offsets(self) -> Masks:
-        """Which records are committed offsets of the forms decoded here; leaves what it found out for `offsets`."""
+        """Return which records are committed offsets of the usual forms; keeps their positions for `offsets`."""
         data = self.data
         candidate = self.sound & ~self.control & ((self.record_type >> 1) == 0) & (self.key_size >= 10)
         key = np.where(candidate, self.key, 0)
@@ -274,7 +275,7 @@ class _Rows:
         version = fixed(data, value, ">i2")
         flexible = version == 4
         # v4: offset, leader epoch, compact metadata, timestamp, tags; v3 the same with an int16 size and no tags;
-        # v0 and v2: offset, metadata, timestamp; v1 with the time it expires after that.
+        # v0 and v2: offset, metadata, timestamp; v1 also the time of expiry.
         text_at = value + np.where(version >= 3, 14, 10)
         self.text_size, self.text = fixed(data, text_at, ">i2"), text_at + 2
         if flexible.any():
@@ -291,7 +292,7 @@ class _Rows:
         return plain
 
     def offsets(self, rows: Ints) -> pa.RecordBatch:
-        """Rows of committed offsets."""
+        """Convert committed offsets to rows."""
         data = self.data
         null = self.tombstone[rows]
         value = np.where(null, 0, self.value[rows])
@@ -308,10 +309,10 @@ class _Rows:
             "record_type": pa.array(self.record_type[rows], pa.int16()),
             "value_version": pa.array(version, pa.int16(), mask=null),
             "tombstone": pa.array(null),
-            "group": strings(data, key + 4, group_size),
+            "group_id": strings(data, key + 4, group_size),
             "topic": strings(data, topic, topic_size),
             "partition": pa.array(fixed(data, topic + topic_size, ">i4"), pa.int32()),
-            "offset": pa.array(fixed(data, value + 2, ">i8"), mask=null),
+            "committed_offset": pa.array(fixed(data, value + 2, ">i8"), mask=null),
             "leader_epoch": pa.array(epoch, pa.int32(), mask=null),
             "metadata": strings(data, self.text[rows], self.text_size[rows], null),
             "commit_timestamp": pa.array(fixed(data, committed, ">i8"), mask=null),
@@ -325,10 +326,10 @@ class _Rows:
         return self._batch(rows, columns)
 
     def one_by_one(self, rows: Ints) -> pa.RecordBatch:
-        """Rows of all other records, and of records that cannot be read."""
-        found = [self._one(row) for row in rows.tolist()]
+        """Convert all other records, and unreadable ones, to rows."""
+        decoded_rows = [self._one(row) for row in rows.tolist()]
         names = [name for name in SCHEMA.names if name not in _OF_THE_BATCH]
-        columns = {name: pa.array([row.get(name) for row in found], SCHEMA.field(name).type) for name in names}
+        columns = {name: pa.array([row.get(name) for row in decoded_rows], SCHEMA.field(name).type) for name in names}
         return self._batch(rows, columns)
 
     def _one(self, row: int) -> dict[str, Any]:
@@ -351,7 +352,7 @@ class _Rows:
 
 
 class _InBatches(_Rows):
-    """The records of batches."""
+    """The records of batches of a segment."""
 
     unsound = _MALFORMED
 
@@ -370,7 +371,7 @@ class _InBatches(_Rows):
         offset_delta, at = varints(data, at)
         self.key_size, self.key = varints(data, at)
         after_key = self.key + np.maximum(self.key_size, 0)
-        # What a wrong size points at is read, but never outside the buffer.
+        # A wrong size may point anywhere: clip it, so that the read stays inside the buffer.
         self.value_size, self.value = varints(data, np.clip(after_key, 0, data.size - 1))
         after = self.value + np.maximum(self.value_size, 0)
         self.sound = (after_key <= ends) & (after < ends) & (self.key_size >= 2)
@@ -406,7 +407,7 @@ class _InBatches(_Rows):
 
 
 class _InMessages(_Rows):
-    """The records a consumer was given, which knows nothing of their batches."""
+    """The records that a consumer got, without their batches."""
 
     unsound = "a record has no key"
 
@@ -442,7 +443,7 @@ class _InMessages(_Rows):
 
 
 def _places(column: pa.BinaryArray) -> tuple[memoryview, Ints, Ints]:
-    """The bytes of a column, where in them each value begins, and its size, -1 for null."""
+    """Return the bytes of a column, the start of each value in them, and its size, -1 for null."""
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
     sizes = np.where(column.is_null().to_numpy(zero_copy_only=False), -1, np.diff(ends))
@@ -466,7 +467,7 @@ _OF_THE_BATCH: Final = frozenset(
 
 
 def readable(raw_key: bytes, raw_value: bytes | None) -> dict[str, Any]:
-    """The columns of one record by `kafka_shim.persistence.records`. Raises RecordError."""
+    """Decode one record with `kafka_shim.persistence.records`; return its columns. Raises RecordError."""
     key = decode_key(raw_key)
     value = None if raw_value is None else decode_value(key, raw_value)
     row: dict[str, Any] = {
@@ -474,14 +475,14 @@ def readable(raw_key: bytes, raw_value: bytes | None) -> dict[str, Any]:
         "record_type": key.record_type,
         "value_version": None if raw_value is None else int.from_bytes(raw_value[:2], "big", signed=True),
         "tombstone": value is None,
-        "group": group_of(key),
+        "group_id": group_of(key),
         "topic": getattr(key, "topic", None),
         "partition": getattr(key, "partition", None),
         "member_id": getattr(key, "member_id", None),
     }
     if isinstance(value, OffsetCommitValue):
         row |= {
-            "offset": value.offset,
+            "committed_offset": value.offset,
             "leader_epoch": value.leader_epoch,
             "metadata": value.metadata,
             "commit_timestamp": value.commit_timestamp,
@@ -493,7 +494,7 @@ def readable(raw_key: bytes, raw_value: bytes | None) -> dict[str, Any]:
 
 
 def as_json(value: Value) -> Any:
-    """A value as JSON has it. Assignments of consumers are by topic; other bytes are hexadecimal."""
+    """Convert a value to JSON types: assignments of consumers by topic, other bytes as hexadecimal."""
     if isinstance(value, UnknownValue):
         return {"raw": value.raw.hex()}
     assert isinstance(value, Message)

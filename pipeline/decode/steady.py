@@ -1,8 +1,8 @@
-"""Lines of groups at rest as Arrow: answered heartbeats and commits, and accepted commits.
+"""A fast decoder for the lines of stable groups: answered heartbeats and commits, and accepted commits.
 
-Nearly all lines of a trace are of these two kinds, and most of what they hold stands in no column. So only those
-fields are parsed that do, by name and type, and all else is skipped. A line that is not of its kind is left to whoever
-parses lines whole. It does not know files, nor which lines look like which kind.
+Nearly all lines of a trace are of these two kinds, and most of their fields are no columns. So the decoder parses only
+the fields that are columns, by name and type, and skips the rest. It returns the lines that it cannot parse, for the
+general decoder.
 """
 
 from __future__ import annotations
@@ -19,8 +19,18 @@ _Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)] | None
 _Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)] | None
 
 
+class _Line(msgspec.Struct, gc=False, kw_only=True, rename={"group_id": "group"}):
+    """The common fields of both kinds; they are columns."""
+
+    seq: _Int64 = None
+    wall: float | None = None
+    mono: float | None = None
+    group_id: str | None = None
+    error: _Int32 = None
+
+
 class _Request(msgspec.Struct, gc=False):
-    """Of a heartbeat or a commit."""
+    """The request of a heartbeat or a commit."""
 
     generation_id: _Int32 = None
     generation_id_or_member_epoch: _Int32 = None
@@ -32,20 +42,15 @@ class _Request(msgspec.Struct, gc=False):
     def generation(self) -> int | None:
         if self.generation_id is not None:
             return self.generation_id
-        found = self.generation_id_or_member_epoch
-        return self.member_epoch if found is None else found
+        epoch = self.generation_id_or_member_epoch
+        return self.member_epoch if epoch is None else epoch
 
 
-class Renewal(msgspec.Struct, gc=False, rename={"member_id": "member"}):
-    """An answered heartbeat or commit. Its fields are columns, but for `request`."""
+class _Renewal(_Line, gc=False, kw_only=True, rename={"group_id": "group", "member_id": "member"}):
+    """An answered heartbeat or commit. All fields except `request` are columns."""
 
     event: Literal["exchange"]
     request: _Request
-    seq: _Int64 = None
-    wall: float | None = None
-    mono: float | None = None
-    group: str | None = None
-    error: _Int32 = None
     member_id: str | None = None
     client_id: str | None = None
     node: _Int32 = None
@@ -57,36 +62,31 @@ class Renewal(msgspec.Struct, gc=False, rename={"member_id": "member"}):
 
 
 class _Offset(msgspec.Struct, gc=False):
-    """Of an accepted commit."""
+    """One offset of an accepted commit."""
 
     topic: str
     partition: _Int32
     offset: _Int64 = None
 
 
-class Commit(msgspec.Struct, gc=False, rename={"offsets_partition": "partition"}):
+class _Commit(_Line, gc=False, kw_only=True, rename={"group_id": "group", "offsets_partition": "partition"}):
     """An accepted commit. Its fields are columns."""
 
     event: Literal["commit"]
     offsets: list[_Offset]
-    seq: _Int64 = None
-    wall: float | None = None
-    mono: float | None = None
-    group: str | None = None
-    error: _Int32 = None
     member_id: str | None = None
     generation: _Int32 = None
     offsets_partition: _Int32 = None
     inferred: bool | None = None
 
 
-_Event = TypeVar("_Event", Renewal, Commit)
-_RENEWALS: Final = msgspec.json.Decoder(Renewal)
-_COMMITS: Final = msgspec.json.Decoder(Commit)
+_Event = TypeVar("_Event", _Renewal, _Commit)
+_RENEWALS: Final = msgspec.json.Decoder(_Renewal)
+_COMMITS: Final = msgspec.json.Decoder(_Commit)
 
 
 class Parsed(NamedTuple):
-    """Columns by name, of the lines at `indices`; the lines at `others` are not of this kind."""
+    """The columns of the lines at `indices`, by name; the lines at `others` are of another kind."""
 
     columns: dict[str, pa.Array]
     indices: list[int]
@@ -94,9 +94,9 @@ class Parsed(NamedTuple):
 
 
 def renewals(lines: Sequence[bytes], indices: Iterable[int], schema: pa.Schema) -> Parsed:
-    """Those lines that look like answered heartbeats and commits."""
+    """Parse lines that look like answered heartbeats and commits."""
     events, there, others = _parsed(_RENEWALS, lines, indices)
-    fields = _fields(Renewal, events)
+    fields = _fields(_Renewal, events)
     requests = fields.pop("request")
     fields["instance_id"] = [
         each.instance_id if each.group_instance_id is None else each.group_instance_id for each in requests
@@ -106,9 +106,9 @@ def renewals(lines: Sequence[bytes], indices: Iterable[int], schema: pa.Schema) 
 
 
 def commits(lines: Sequence[bytes], indices: Iterable[int], schema: pa.Schema) -> Parsed:
-    """Those lines that look like accepted commits."""
+    """Parse lines that look like accepted commits."""
     events, there, others = _parsed(_COMMITS, lines, indices)
-    fields = _fields(Commit, events)
+    fields = _fields(_Commit, events)
     offsets = fields.pop("offsets")
     ends = list(accumulate(map(len, offsets), initial=0))
     kind = schema.field("offsets").type.value_type
@@ -117,17 +117,17 @@ def commits(lines: Sequence[bytes], indices: Iterable[int], schema: pa.Schema) -
         pa.array(each[field.name], field.type) if field.name in each else pa.nulls(ends[-1], field.type)
         for field in kind.fields
     ]
-    found = _arrays(fields, schema)
-    found["offsets"] = pa.ListArray.from_arrays(
+    columns = _arrays(fields, schema)
+    columns["offsets"] = pa.ListArray.from_arrays(
         pa.array(ends, pa.int32()), pa.StructArray.from_arrays(within, fields=kind.fields)
     )
-    return Parsed(found, there, others)
+    return Parsed(columns, there, others)
 
 
 def _parsed(
     decoder: msgspec.json.Decoder[_Event], lines: Sequence[bytes], indices: Iterable[int]
 ) -> tuple[list[_Event], list[int], list[int]]:
-    """The events, where they stand, and where others do."""
+    """Return the events, the indices of their lines, and the indices of lines that could not be parsed."""
     events: list[_Event] = []
     there: list[int] = []
     others: list[int] = []
@@ -142,7 +142,7 @@ def _parsed(
 
 
 def _fields(kind: type[msgspec.Struct], events: Sequence[msgspec.Struct]) -> dict[str, Sequence[Any]]:
-    """What these have, field by field."""
+    """Return the values of each field of these events."""
     return {name: list(map(attrgetter(name), events)) for name in kind.__struct_fields__}
 
 

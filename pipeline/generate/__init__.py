@@ -1,7 +1,7 @@
-"""Makes test data of any volume: traces, segments, and a list of the faults put into them.
+"""A generator of test data of any volume: traces, segments, and a list of the faults in them.
 
-A model of its own, so that the pipeline is checked against something that does not share its mistakes: `life.py` has
-the life of any group; `model.py` what befalls a classic one, `rounds.py` its work; `epoch_model.py`, `epochs.py` and
-`heartbeats.py` the same of consumer, share and streams groups; `telling.py` what `docs/trace.md` says of them;
-`faults.py` says what goes wrong, `write.py` merges groups into files. It knows neither Spark nor the coordinator.
+It models groups independently of the coordinator, so that the pipeline is tested against a model without the
+coordinator's mistakes. `schedule.py` decides when things happen to any group; `classic_group.py` and `rounds.py` model
+classic groups; `epoch_group.py`, `epochs.py` and `heartbeats.py` consumer, share and streams groups; `trace_events.py`
+builds the events of `docs/trace.md`; `faults.py` defines the faults; `write.py` merges groups into files.
 """

@@ -1,7 +1,6 @@
-"""What goes wrong in generated data, and how it is listed.
+"""The faults in generated data, and the plan of which group gets which kind and fault.
 
-Decides which groups are of which kind, and which get which faults. Every fault is listed in `faults.json`, a JSON array
-of objects with `kind` and `group` and what else it takes to find it again.
+The file `faults.json` lists them: a JSON array of objects with `kind`, `group` and the fields that identify the fault.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Kind(StrEnum):
-    """What kind a group is of; all but the first have epochs."""
+    """Kinds of groups; all but the first have epochs."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -25,7 +24,7 @@ class Kind(StrEnum):
 
 
 class Fault(StrEnum):
-    """A fault a group is given; each happens once in its group."""
+    """The fault of a group; each happens once in its group."""
 
     NONE = "none"
     STORM = "storm"
@@ -39,7 +38,7 @@ class Fault(StrEnum):
     POLL_TIMEOUT = "poll-timeout"
     """A member leaves because its application does not poll."""
     BOUNCE = "bounce"
-    """A member restarts: it leaves and is back in seconds, under a new id. A static member would not be noticed."""
+    """A member restarts: it leaves and returns in seconds, under a new id. A static member would cause no rebalance."""
     NEAR_MISS = "near-miss"
     """A member falls silent for most of its session timeout, and is not expired."""
     COMMIT_REGRESSION = "commit-regression"
@@ -55,15 +54,15 @@ class Fault(StrEnum):
     TWO_LEADERS = "I7"
     """A follower is told that it leads, and gets the members."""
     FENCED_ACCEPTED = "I8"
-    """An id that was fenced gets error 0 from Heartbeat."""
+    """A fenced id gets error 0 from Heartbeat."""
     NO_CAUSE = "I9"
-    """A round has no cause of the closed set."""
+    """A round's cause is missing."""
     SILENT_CHANGE = "I11"
-    """OffsetFetch answers an offset that nobody committed."""
+    """OffsetFetch answers an offset that was never committed."""
     SLOW_TO_REVOKE = "slow-to-revoke"
-    """A member takes twelve seconds or more to give up what is another's now, which waits for it."""
+    """A member takes twelve seconds or more to give up partitions, and their new owner waits."""
     FENCED_EPOCH = "fenced-epoch"
-    """A member heartbeats with an epoch that is over: it is fenced, gives everything up and joins again."""
+    """A member heartbeats with an old epoch: it is fenced, gives everything up and joins again."""
 
 
 VIOLATIONS: Final = tuple(fault for fault in Fault if fault.value.startswith("I"))
@@ -82,28 +81,30 @@ OF_KIND: Final[Mapping[Kind, tuple[Fault, ...]]] = {
     Kind.SHARE: (Fault.EXPIRY, Fault.NO_CAUSE),
     Kind.STREAMS: (Fault.SLOW_TO_REVOKE, Fault.EXPIRY, Fault.STRANGER_ACCEPTED),
 }
-"""The faults that a group of a kind may get."""
+"""The faults that groups of a kind can get."""
 
 _EVERY: Final = 8
-"""One in so many groups is of another kind than classic, after the first ones."""
+"""After the first groups, one in so many is of another kind than classic."""
 _OTHERS: Final = (Kind.CONSUMER, Kind.SHARE, Kind.STREAMS)
 
 
-class Part(NamedTuple):
-    """What a group is to play."""
+class Role(NamedTuple):
+    """The kind and the fault of one group."""
 
     kind: Kind
     fault: Fault
 
 
-def plan(groups: int, seed: int) -> list[Part]:
-    """A part for each group: the first ones get one of every fault of every kind, classic groups before the others. Of
-    the rest one in eight is of another kind, in turn, and about a quarter get any fault of theirs."""
+def plan(groups: int, seed: int) -> list[Role]:
+    """Plan the groups: the first ones get every fault of every kind once, classic groups before the others.
+
+    Of the rest, one in eight is of another kind, in turn, and about a quarter get a random fault of their kind.
+    """
     rng = Random(f"{seed} faults")
-    planned = [Part(kind, fault) for kind, faults in OF_KIND.items() for fault in faults][:groups]
+    planned = [Role(kind, fault) for kind, faults in OF_KIND.items() for fault in faults][:groups]
     while len(planned) < groups:
         turn, place = divmod(len(planned), _EVERY)
         kind = _OTHERS[turn % len(_OTHERS)] if place == _EVERY - 1 else Kind.CLASSIC
         fault = rng.choice(OF_KIND[kind]) if rng.random() < _SHARE_OF_FAULTY else Fault.NONE
-        planned.append(Part(kind, fault))
+        planned.append(Role(kind, fault))
     return planned

@@ -1,7 +1,6 @@
-"""Heartbeats with epochs: what members of consumer, share and streams groups send, and what they are answered.
+"""Requests and answers of heartbeats with epochs, of consumer, share and streams groups.
 
-Decides the fields of a request and of its answer, by kind: those of the messages in `apis/`. Those that did not change
-are null. It does not know when anybody heartbeats.
+The fields are those of the messages in `apis/`. A field is null if it did not change.
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from kafka_shim.pipeline.generate.faults import Kind
-from kafka_shim.pipeline.generate.telling import REBALANCE_TIMEOUT_MS, Member, Partition
+from kafka_shim.pipeline.generate.trace_events import REBALANCE_TIMEOUT_MS, Member, Partition
 
 INTERVAL_MS: Final = 5_000
 JOIN: Final = 0
 LEAVE: Final = -1
 AWAY: Final = -2
-"""Member epochs of who joins, leaves, and leaves for a while as a static member."""
+"""Special member epochs: to join, to leave, and to leave for a while as a static member."""
 
 Body = dict[str, Any]
 
 
 class Api(NamedTuple):
-    """The API of a kind, and the version in use."""
+    """The API of a kind, the version in use, and the default assignor."""
 
     name: str
     version: int
@@ -41,27 +40,27 @@ APIS: Final = {
 
 @lru_cache
 def topic_id(topic: str) -> str:
-    """The id of a topic, as text: the same in every run."""
-    return text_of(hashlib.blake2b(topic.encode(), digest_size=16).digest())
+    """Return the id of a topic as text, the same in every run."""
+    return uuid_text(hashlib.blake2b(topic.encode(), digest_size=16).digest())
 
 
-def text_of(uuid: bytes) -> str:
-    """As Kafka writes a UUID."""
+def uuid_text(uuid: bytes) -> str:
+    """Format a UUID as Kafka does."""
     return urlsafe_b64encode(uuid).decode().rstrip("=")
 
 
 def by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
-    """Numbers by the name of the topic, or of the subtopology."""
-    found: dict[str, list[int]] = {}
+    """Sort partition numbers by the name of the topic, or of the subtopology."""
+    numbers: dict[str, list[int]] = {}
     for name, number in sorted(partitions):
-        found.setdefault(name, []).append(number)
-    return found
+        numbers.setdefault(name, []).append(number)
+    return numbers
 
 
 def request(
     kind: Kind, group_id: str, member: Member, epoch: int, topics: list[str], owned: list[Partition] | None
 ) -> Body:
-    """A heartbeat of this member epoch; the one that joins says everything. `owned` is null where it does not say."""
+    """Build a heartbeat with this member epoch; the one that joins has all fields. A null `owned` means no change."""
     joins = epoch == JOIN
     body: Body = {"group_id": group_id, "member_id": member.member_id, "member_epoch": epoch}
     if kind is Kind.SHARE:
@@ -91,7 +90,7 @@ def request(
 
 
 def answer(kind: Kind, member: Member, epoch: int, assigned: list[Partition] | None = None, error: int = 0) -> Body:
-    """The answer with this member epoch; `assigned` is null where it did not change."""
+    """Build the answer with this member epoch; a null `assigned` means no change."""
     body: Body = {
         "throttle_time_ms": 0, "error_code": error, "error_message": None,
         "member_id": "" if error else member.member_id, "member_epoch": 0 if error else epoch,
@@ -102,7 +101,8 @@ def answer(kind: Kind, member: Member, epoch: int, assigned: list[Partition] | N
         return body | {"assignment": None if assigned is None else {"topic_partitions": _partitions(assigned)}}
     says = assigned is not None
     return body | {
-        "acceptable_recovery_lag": 0, "task_offset_interval_ms": 0, "status": None if error else [],
+        "acceptable_recovery_lag_legacy": 0, "acceptable_recovery_lag": -1, "task_offset_interval_ms": 0,
+        "topology_description_required": False, "status": None if error else [],
         "active_tasks": _tasks(assigned) if assigned is not None else None,
         "standby_tasks": [] if says else None, "warmup_tasks": [] if says else None, "endpoint_information_epoch": 0,
         "partitions_by_user_endpoint": None,

@@ -1,7 +1,6 @@
-"""How one classic group works: heartbeats and commits while all is well, and rounds from PreparingRebalance to Stable.
+"""The work of one classic group: heartbeats and commits, and rounds from PreparingRebalance to Stable.
 
-Decides when members heartbeat, commit, join and sync, who leads, and who is assigned what; what is broken in a round is
-said by whoever begins it. It does not know why members come and go.
+`classic_group.py` decides when members come and go, and which violation a round contains.
 """
 
 from __future__ import annotations
@@ -11,39 +10,37 @@ from operator import itemgetter
 from typing import Any, Final
 
 from kafka_shim.pipeline.generate.faults import Fault
-from kafka_shim.pipeline.generate.life import Life
-from kafka_shim.pipeline.generate.telling import Emitted, Member, Partition
+from kafka_shim.pipeline.generate.schedule import Schedule
+from kafka_shim.pipeline.generate.trace_events import Event, Member, Partition
 
 HEARTBEAT_S: Final = 3.0
 COMMIT_S: Final = 5.0
 STEADY_S: Final = 60.0
 
 
-class Rounds(Life):
-    """One group at work."""
+class Rounds(Schedule):
+    """A classic group at work."""
 
-    # Steady state.
+    # Stable operation.
 
-    def steady(
-        self, until: float, silent: Member | None = None, uncommitted: Member | None = None
-    ) -> Iterator[Emitted]:
-        """Heartbeats and commits until then; `silent` sends nothing, `uncommitted` no commits."""
+    def steady(self, until: float, silent: Member | None = None, uncommitted: Member | None = None) -> Iterator[Event]:
+        """Yield heartbeats and commits until then; `silent` sends nothing, `uncommitted` no commits."""
         while self.now < until:
             stop = min(self.now + STEADY_S, until)
-            found: list[Emitted] = []
+            events: list[Event] = []
             for member in self.members:
-                heard = member is not silent
+                sends = member is not silent
                 while member.next_heartbeat < stop:
-                    if heard:
-                        found.append(self.heartbeat(member, member.next_heartbeat))
+                    if sends:
+                        events.append(self.heartbeat(member, member.next_heartbeat))
                     member.next_heartbeat += HEARTBEAT_S + self.rng.uniform(0, 0.02)
                 while member.next_commit < stop:
-                    if heard and member is not uncommitted and member.owned:
-                        found += self._commit(member, member.next_commit, self._progress(member))
+                    if sends and member is not uncommitted and member.owned:
+                        events += self._commit(member, member.next_commit, self._progress(member))
                     member.next_commit += COMMIT_S + self.rng.uniform(0, 0.02)
-            found.sort(key=itemgetter(0))
-            yield from found
-            # After whatever was still being answered at the end.
+            events.sort(key=itemgetter(0))
+            yield from events
+            # An answer may be later than its request: go on after the last one.
             self.now = stop + 0.001
 
     def _progress(self, member: Member) -> dict[Partition, int]:
@@ -53,14 +50,14 @@ class Rounds(Life):
 
     # Rounds.
 
-    def rebalance(self, cause: str, trigger: str, rule: str, **how: Any) -> Iterator[Emitted]:
-        """A round from PreparingRebalance to Stable, and the one that follows from it in a cooperative group.
+    def rebalance(self, cause: str, trigger: str, rule: str, **how: Any) -> Iterator[Event]:
+        """Yield a round from PreparingRebalance to Stable, and in a cooperative group the round that follows from it.
 
         `how` is that of `_round`.
         """
         yield from sorted(self._round(cause, trigger, rule, **how), key=itemgetter(0))
         if self.cooperative and (freed := self._unassigned()):
-            # Those that gave partitions up join again, and the partitions find their owners.
+            # Members that gave up partitions join again, and these partitions get new owners.
             self.now += self.rng.uniform(0.05, 0.2)
             yield from self.rebalance("COOPERATIVE_FOLLOWUP", freed, "rejoin")
 
@@ -75,8 +72,11 @@ class Rounds(Life):
         leader_s: float | None = None,
         broken: Fault = Fault.NONE,
         initial: bool = False,
-    ) -> Iterator[Emitted]:
-        """`joining` are new members, whose requests began it; `slow` says how late a member joins, in seconds."""
+    ) -> Iterator[Event]:
+        """Yield one round.
+
+        `joining` are new members, whose requests began it; `slow` is by how many seconds a member joins late.
+        """
         rng = self.rng
         started = self.now
         self.cause, self.trigger = cause, trigger
@@ -92,23 +92,23 @@ class Rounds(Life):
             joins.append((noticed_at + late, member))
             beat = noticed_at
             while beat < noticed_at + late:
-                # However busy its application is, a consumer heartbeats in the background.
+                # A consumer heartbeats in the background even while its application is busy.
                 yield self.heartbeat(member, beat, error=27)
                 beat += HEARTBEAT_S
         joins.sort(key=lambda each: each[0])
         ended = joins[-1][0] + (3.0 if initial else 0.001)
         self.generation += -2 if broken is Fault.GENERATION_BACK else 1
         if broken is Fault.GENERATION_BACK:
-            self.note("violation", invariant="I2", generation=self.generation, at=ended)
+            self.add_fault("violation", invariant="I2", generation=self.generation, at=ended)
         ids = [member.member_id for member in self.members]
         if self.leader not in ids:
             self.leader = joins[0][1].member_id
         written_cause: str = cause
         if broken is Fault.NO_CAUSE:
             written_cause = ""
-            self.note("violation", invariant="I9", generation=self.generation, at=ended)
+            self.add_fault("violation", invariant="I9", generation=self.generation, at=ended)
         else:
-            self.note("rebalance", cause=cause, generation=self.generation, at=ended)
+            self.add_fault("rebalance", cause=cause, generation=self.generation, at=ended)
         waited = sorted(((round((at - started) * 1000, 3), m.member_id) for at, m in joins), reverse=True)
         yield self.event(
             ended, "round", group=self.group_id, generation=self.generation, cause=written_cause, trigger=trigger,
@@ -116,7 +116,7 @@ class Rounds(Life):
             leader=self.leader, protocol=self.protocol, members=ids,
         )  # fmt: skip
         yield self._state(ended, "CompletingRebalance", rule)
-        everybody = [
+        all_members = [
             {"member_id": m.member_id, "group_instance_id": m.instance_id, "metadata": 60} for m in self.members
         ]
         usurper = next((m for m in self.members if m.member_id != self.leader), None)
@@ -124,8 +124,10 @@ class Rounds(Life):
             leads = member.member_id == self.leader
             if broken is Fault.TWO_LEADERS and member is usurper:
                 leads = True
-                self.note("violation", invariant="I7", member_id=member.member_id, generation=self.generation, at=ended)
-            answer = self._join_answer(member, member.member_id if leads else self.leader, everybody if leads else [])
+                self.add_fault(
+                    "violation", invariant="I7", member_id=member.member_id, generation=self.generation, at=ended
+                )
+            answer = self._join_answer(member, member.member_id if leads else self.leader, all_members if leads else [])
             yield self._exchange(
                 member, ended + 0.0002, arrived, "JoinGroup", 9, self._join_request(member, member.member_id), answer
             )
@@ -133,7 +135,7 @@ class Rounds(Life):
         yield from self._sync(synced, ended, written_cause, broken)
         self.now = synced + 0.01
 
-    def _sync(self, synced: float, ended: float, cause: str, broken: Fault) -> Iterator[Emitted]:
+    def _sync(self, synced: float, ended: float, cause: str, broken: Fault) -> Iterator[Event]:
         self._assign()
         assignments: dict[str, dict[str, list[int]]] = {}
         for member in self.members:
@@ -145,7 +147,7 @@ class Rounds(Life):
             taker = next(m for m in self.members if m is not giver)
             topic, partition = giver.owned[0]
             assignments[taker.member_id].setdefault(topic, []).append(partition)
-            self.note(
+            self.add_fault(
                 "violation", invariant="I1", topic=topic, partition=partition, generation=self.generation, at=synced
             )
         yield self.event(
@@ -175,12 +177,13 @@ class Rounds(Life):
             if member.owned:
                 if lie:
                     topic, partition = member.owned[0]
-                    self.note("violation", invariant="I11", topic=topic, partition=partition, at=synced)
+                    self.add_fault("violation", invariant="I11", topic=topic, partition=partition, at=synced)
                 yield self._fetch_offsets(member, synced + 0.005, lie)
                 lie = False
 
     def _assign(self) -> None:
-        """Eager groups deal all partitions out anew; cooperative ones move as few as balance needs, in two rounds."""
+        """Assign the partitions: eager groups from scratch; cooperative ones move as few as balance needs, in two
+        rounds."""
         count = len(self.members)
         if not self.cooperative:
             ordered = sorted(self.members, key=lambda member: member.member_id)
@@ -193,7 +196,7 @@ class Rounds(Life):
             quota = least + (1 if extra > 0 else 0)
             if len(member.owned) >= quota:
                 extra -= quota - least
-            # What is taken away is free in the next round only.
+            # A revoked partition is free only in the next round.
             member.owned = member.owned[:quota]
         for member in sorted(self.members, key=lambda member: len(member.owned)):
             while free and len(member.owned) < least:
@@ -207,5 +210,5 @@ class Rounds(Life):
         return [each for each in self.partitions if each not in owned]
 
     def _unassigned(self) -> str:
-        """Who gave up partitions that nobody has now; empty if nothing is left over."""
+        """Return a member for the follow-up round if partitions have no owner; empty if all have one."""
         return self.members[0].member_id if self._free() else ""

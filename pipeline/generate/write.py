@@ -1,8 +1,9 @@
-"""Writes generated groups as files: the trace of each node, rotated, the segments of the same commits, the faults.
+"""Write the test data of the pipeline: traces and `__consumer_offsets` segments of groups that never ran, and the list
+of their faults.
 
     OUT/trace/node-0/trace-00000.jsonl ...   OUT/segments/__consumer_offsets-N/...   OUT/faults.json
 
-Decides sequence numbers, wall time, rotation, and the damage done to segments. Same arguments, same bytes.
+Adds sequence numbers and wall time, and damages some segments. The same arguments give the same bytes.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ from kafka_shim.persistence.batch import CODECS, Record
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from kafka_shim.persistence.segments import PartitionWriter
-from kafka_shim.pipeline.generate.epoch_model import EpochGroup
-from kafka_shim.pipeline.generate.faults import Kind, Part, plan
-from kafka_shim.pipeline.generate.life import Life
-from kafka_shim.pipeline.generate.model import Group
+from kafka_shim.pipeline.generate.classic_group import ClassicGroup
+from kafka_shim.pipeline.generate.epoch_group import EpochGroup
+from kafka_shim.pipeline.generate.faults import Kind, Role, plan
+from kafka_shim.pipeline.generate.schedule import Schedule
 
 WALL_OFFSET: Final = 1_760_000_000.0 - 1_000.0
-"""Unix time when the coordinators' monotonic clocks were 0."""
+"""Unix time at which the coordinators' monotonic clocks were 0."""
 START: Final = 1_000.0
 ROTATE_BYTES: Final = 64 << 20
 OFFSETS_PARTITIONS: Final = 50
 EVENTS_A_SECOND: Final = 2.4
-"""How many events a group has a second at least, in the long run; about 3.4 are usual."""
+"""Least events per second of a group in the long run; about 3.4 are usual."""
 LEAST_DURATION_S: Final = 1_800.0
-"""Room enough for any fault."""
+"""Enough time for any fault."""
 
 
 class Volume(NamedTuple):
-    """What was written."""
+    """The size of the generated data."""
 
     events: int
     trace_bytes: int
@@ -67,11 +68,10 @@ def generate(
     segments: bool = True,
     packed: bool = False,
 ) -> Volume:
-    """Writes `groups` groups on `nodes` nodes into `out`, which must be empty or new.
+    """Write `groups` groups on `nodes` nodes into `out`, which must be empty or new.
 
-    `events` is how many events there shall be, after which each trace ends; without it, half an hour of each group, in
-    which every fault has its place. Files of a `packed` trace end in `.zst`: it needs a tenth of the room. Raises
-    FileExistsError.
+    `events` is the total number of events, at which the traces end; without it, each group lasts half an hour, enough
+    for every fault. Files of a `packed` trace end in `.zst` and are a tenth of the size. Raises FileExistsError.
     """
     if out.exists() and any(out.iterdir()):
         raise FileExistsError(f"{out} is not empty")
@@ -105,13 +105,13 @@ def generate(
     return Volume(sum(n.events for n in written), sum(n.trace_bytes for n in written), records, len(faults))
 
 
-def _group(index: int, node: int, part: Part, duration: float, seed: int) -> Life:
-    if part.kind is Kind.CLASSIC:
-        return Group(index, node, part.fault, START, duration, seed)
-    return EpochGroup(index, node, part.kind, part.fault, START, duration, seed)
+def _group(index: int, node: int, role: Role, duration: float, seed: int) -> Schedule:
+    if role.kind is Kind.CLASSIC:
+        return ClassicGroup(index, node, role.fault, START, duration, seed)
+    return EpochGroup(index, node, role.kind, role.fault, START, duration, seed)
 
 
-def _write_node(folder: Path, groups: list[Life], keep_commits: bool, most: int | None, packed: bool) -> _Node:
+def _write_node(folder: Path, groups: list[Schedule], keep_commits: bool, most: int | None, packed: bool) -> _Node:
     folder.mkdir(parents=True)
     events = written = total = 0
     rotation = 0
@@ -138,7 +138,7 @@ def _write_node(folder: Path, groups: list[Life], keep_commits: bool, most: int 
     _take_commits(groups, commits if keep_commits else None)
     commits.sort(key=itemgetter(0))
     end = float("inf") if most is None else at
-    faults = [fault for group in groups for fault in group.listed if fault.get("at", 0.0) <= end]
+    faults = [fault for group in groups for fault in group.faults if fault.get("at", 0.0) <= end]
     commits = [commit for commit in commits if commit[0] <= end]
     for fault in faults:
         for name in ("at", "began", "silent_since"):
@@ -154,7 +154,7 @@ def _open(folder: Path, rotation: int, packed: bool) -> TextIO:
     return io.TextIOWrapper(io.BufferedWriter(pa.CompressedOutputStream(str(folder / f"{name}.zst"), "zstd"), 1 << 20))
 
 
-def _take_commits(groups: list[Life], into: list[tuple[float, str, list[tuple[str, int, int]]]] | None) -> None:
+def _take_commits(groups: list[Schedule], into: list[tuple[float, str, list[tuple[str, int, int]]]] | None) -> None:
     for group in groups:
         if into is not None:
             into += [(commit.at, commit.group, commit.offsets) for commit in group.commits]
@@ -164,9 +164,9 @@ def _take_commits(groups: list[Life], into: list[tuple[float, str, list[tuple[st
 def write_segments(
     folder: Path, commits: Iterator[tuple[float, str, list[tuple[str, int, int]]]], rng: Random
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Commits as a broker's log folder, every codec in use, with a damaged batch and a torn tail.
+    """Write commits as a broker's log folder, with every codec, a damaged batch and a truncated file.
 
-    Returns the number of records and what was damaged, as faults of kind `damage`.
+    Returns the number of records, and the damage as faults of kind `damage`.
     """
     writers: dict[int, PartitionWriter] = {}
     offsets: dict[int, int] = {}
@@ -197,7 +197,7 @@ def _damage(paths: list[Path], rng: Random) -> list[dict[str, Any]]:
         return []
     flipped, torn = rng.sample(paths, 2)
     data = bytearray(flipped.read_bytes())
-    # The second batch, so that reading must go on after it.
+    # Damage the second batch, so that a reader must go on after it.
     position = 12 + int.from_bytes(data[8:12], "big")
     offset = int.from_bytes(data[position : position + 8], "big")
     data[position + 40] ^= 0xFF

@@ -1,1 +1,1 @@
-"""The questions, as functions from tables to small DataFrames. None of them reads or writes files."""
+"""The jobs: functions from tables to answers, which are small DataFrames. They read and write no files."""

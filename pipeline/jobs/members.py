@@ -1,4 +1,4 @@
-"""Jobs about single members: how near they come to being expired."""
+"""Job about members: how close they come to session expiry."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ NEAR: Final = 0.7
 
 
 def heartbeat_gaps(requests: DataFrame) -> DataFrame:
-    """By member: `sounds` (requests that renew its session), the median, 99th percentile and longest gap between them
-    in ms, its session timeout, `share` of the longest gap in it, and whether that is a `near_miss`.
+    """Return a row per member: the gaps between requests that renew its session, against its session timeout.
 
-    A gap is from the answer of one request to the arrival of the next: a member whose JoinGroup is parked is waited
-    for, not silent.
+    `sounds` (number of such requests), median, 99th percentile and longest gap in ms, the session timeout, `share` of
+    the longest gap in it, and `near_miss`, whether that share is at least `NEAR`.
+
+    A gap is from the answer of one request to the arrival of the next: while a JoinGroup is parked, the coordinator
+    waits and the member is not silent.
     """
     renewing = requests.where(
         F.col("member_id").isNotNull()
         & F.col("api").isin("JoinGroup", "SyncGroup", *STEADY_APIS)
         & F.col("error").isin(0, 27)
-    ).select("trace", "group", "member_id", "client_id", "seq", "at", "arrived_at", "session_timeout_ms")
-    key = ("trace", "group", "member_id")
+    ).select("trace", "group_id", "member_id", "client_id", "seq", "happened_at", "arrived_at", "session_timeout_ms")
+    key = ("trace", "group_id", "member_id")
     alike = hashes(*key)
-    before = F.lag("at").over(in_order(*alike))
-    found = (
+    before = F.lag("happened_at").over(in_order(*alike))
+    gaps = (
         renewing.withColumns(alike)
         .withColumn("gap_ms", F.greatest(F.lit(0.0), ms_between(before, F.col("arrived_at"))))
         .groupBy(*alike)
@@ -39,16 +41,16 @@ def heartbeat_gaps(requests: DataFrame) -> DataFrame:
             F.count("*").alias("sounds"),
             F.percentile_approx("gap_ms", [0.5, 0.99]).alias("shares"),
             F.max("gap_ms").alias("longest_ms"),
-            F.max_by("at", "gap_ms").alias("longest_at"),
+            F.max_by("happened_at", "gap_ms").alias("longest_at"),
             F.max("session_timeout_ms").alias("session_timeout_ms"),
         )
         .select(
-            *("trace", "group", "member_id", "client_id", "sounds"),
+            *("trace", "group_id", "member_id", "client_id", "sounds"),
             F.col("shares")[0].alias("median_ms"),
             F.col("shares")[1].alias("p99_ms"),
             *("longest_ms", "longest_at", "session_timeout_ms"),
             (F.col("longest_ms") / F.col("session_timeout_ms")).alias("share"),
         )
     )
-    found = found.withColumn("near_miss", F.coalesce(F.col("share") >= NEAR, F.lit(False)))
-    return in_one_part(found, F.desc_nulls_last("share"), "group", "member_id")
+    gaps = gaps.withColumn("near_miss", F.coalesce(F.col("share") >= NEAR, F.lit(False)))
+    return in_one_part(gaps, F.desc_nulls_last("share"), "group_id", "member_id")

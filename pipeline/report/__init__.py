@@ -1,4 +1,4 @@
-"""One HTML page that shows what a warehouse holds: who rebalanced, why, how long, and what broke. Needs no network."""
+"""The report of a warehouse: one HTML page about causes, durations, slow members and faults. It needs no network."""
 
 from kafka_shim.pipeline.report.page import report, write_report
 

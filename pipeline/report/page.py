@@ -1,4 +1,5 @@
-"""The page: which answers stand on it, in which order, and in which words. Plots are `plots.py`, tables `tables.py`."""
+"""Page of the pipeline's report about rebalances: its sections, their order and their words. `plots.py` has the plots,
+`tables.py` the tables."""
 
 from __future__ import annotations
 
@@ -15,8 +16,10 @@ from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from kafka_shim.pipeline.report import plots
+from kafka_shim.pipeline.report.findings import Judgement, judgement
 from kafka_shim.pipeline.report.tables import ROWS, grid, moment, numbers, table
-from kafka_shim.pipeline.run import stores_of
+from kafka_shim.pipeline.report.words import INVARIANTS, because, remedy, several
+from kafka_shim.pipeline.sources import stores_of
 from kafka_shim.pipeline.sources.places import LINE, Place, Unreadable
 from kafka_shim.pipeline.steps import results
 from kafka_shim.pipeline.warehouse import Warehouse
@@ -27,7 +30,7 @@ LANES: Final = 30
 STORMS: Final = 5
 _OF_A_STORM: Final = 2000
 _BINS_A_DECADE: Final = 10
-"""Of durations, which are counted in bins that each are as much longer than the one before."""
+"""Bins per factor of ten in the histogram of durations."""
 
 _STYLE: Final = """
 :root{color-scheme:light dark;--paper:#fff;--card:#f6f7f9;--ink:#1c2430;--soft:#5d6673;--line:#d9dee5;--link:#1f5fbf;
@@ -39,13 +42,15 @@ body{font:15px/1.55 system-ui,sans-serif;color:var(--ink);background:var(--paper
 padding:2rem 1.2rem 4rem}
 h1{font-size:1.7rem;line-height:1.2;margin:0 0 .3rem}
 h2{font-size:1.25rem;margin:3rem 0 .4rem}
+h2 small{display:block;font-size:.8rem;font-weight:500;color:var(--soft)}
 h3{font-size:1rem;margin:1.6rem 0 .1rem;overflow-wrap:anywhere}
 p{margin:.3rem 0 .8rem}a{color:var(--link)}
 .note{color:var(--soft);font-size:13.5px;overflow-wrap:anywhere}
 nav{display:flex;flex-wrap:wrap;gap:.3rem 1.1rem;margin:1.2rem 0;font-size:14px}
-.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.7rem;margin:1.2rem 0}
+.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.7rem;margin:1.2rem 0}
 .facts div{background:var(--card);border-radius:.5rem;padding:.7rem .9rem;color:var(--soft);font-size:13px}
-.facts b{display:block;font-size:1.5rem;line-height:1.3;color:var(--ink);font-variant-numeric:tabular-nums}
+.facts b{display:block;font-size:1.25rem;line-height:1.4;white-space:nowrap;color:var(--ink);
+font-variant-numeric:tabular-nums}
 .facts .bad b{color:var(--bad)}
 .lead{font-size:1.05rem;max-width:46rem}
 figure{margin:.4rem 0 0;overflow-x:auto}
@@ -57,58 +62,13 @@ th,td{text-align:left;padding:.32rem .8rem;border-bottom:1px solid var(--line);w
 th{background:var(--card)}th button{all:unset;cursor:pointer;font-weight:600;color:var(--soft)}
 th button:focus-visible{outline:2px solid var(--link)}
 th[aria-sort=ascending] button::after{content:" ▲"}th[aria-sort=descending] button::after{content:" ▼"}
-tbody tr:last-child td{border-bottom:0}td.words{white-space:normal;min-width:15rem}
-@media(max-width:640px){th:first-child,td:first-child{position:sticky;left:0;background:var(--paper);max-width:9rem;
+tbody tr:last-child td{border-bottom:0}td.words{white-space:normal;min-width:13rem}
+@media(max-width:640px){th:first-child,td:first-child{position:sticky;left:0;background:var(--paper);max-width:11rem;
 overflow:hidden;text-overflow:ellipsis}}
 details{margin:.3rem 0 .8rem}summary{cursor:pointer;color:var(--link);font-size:13.5px;overflow-wrap:anywhere}
 pre{background:var(--card);border-radius:.5rem;padding:.7rem .9rem;overflow-x:auto;font-size:12px}
 .number{text-align:right;font-variant-numeric:tabular-nums}
 """
-
-_BECAUSE: Final = {
-    "NEW_MEMBER": (
-        "somebody new joined",
-        "Start the members of a group together; give them group.instance.id, so that a restart is no new member.",
-    ),
-    "MEMBER_LEFT": (
-        "a member left",
-        "Give members group.instance.id: a static member that is back within its session timeout was never missed.",
-    ),
-    "SESSION_EXPIRED": (
-        "a member was silent for its session timeout",
-        "Look for crashes, long pauses of garbage collection and networks that stall; raise session.timeout.ms.",
-    ),
-    "REBALANCE_TIMEOUT": (
-        "a member did not join again in time",
-        "Do less between polls, or raise max.poll.interval.ms, which is also the rebalance timeout.",
-    ),
-    "COOPERATIVE_FOLLOWUP": (
-        "what members had given up found new owners",
-        "Belongs to cooperative assignors: one for each change that moves partitions. KIP-848 groups have none.",
-    ),
-    "POLL_TIMEOUT_REASON": (
-        "a member did not poll in time",
-        "Lower max.poll.records, hand long work to other threads, or raise max.poll.interval.ms.",
-    ),
-    "SUBSCRIPTION_CHANGED": (
-        "a member subscribed to other topics",
-        "Subscribe once and to all topics; let all members of a group subscribe to the same.",
-    ),
-    "LEADER_REJOINED": (
-        "the leader joined again",
-        "Happens when topics or partitions change, or a client calls enforceRebalance.",
-    ),
-    "STATIC_REPLACED": ("a static member was replaced", "See that no two members have one group.instance.id."),
-    "PENDING_SYNC_EXPIRED": (
-        "members did not sync in time",
-        "Look at the leader: its assignor may take too long, or it died while it assigned.",
-    ),
-    "TOPIC_METADATA_CHANGED": ("a topic changed", "Add partitions when little is consumed."),
-    "ADMIN_REMOVED": ("an administrator removed a member", ""),
-    "COORDINATOR_RELOADED": ("the group moved to another coordinator", "Look at the brokers that went and came."),
-}
-"""What the first sign of a round means, and what helps."""
-
 
 _SCRIPT: Final = """
 for (const button of document.querySelectorAll('th button')) button.onclick = () => {
@@ -124,27 +84,29 @@ for (const button of document.querySelectorAll('th button')) button.onclick = ()
 
 
 class _Section(NamedTuple):
-    """A part of the page: its heading, a line that says what is seen, and what is under it."""
+    """A section of the page: its topic, the finding that is its heading, a line about its contents, and its body."""
 
-    heading: str
+    topic: str
+    finding: str
     note: str
     body: list[str]
 
 
 def write_report(warehouse: Warehouse, page: Path, of: str) -> Path:
-    """Writes the page about a warehouse whose questions were answered; `of` says what was read. Returns `page`."""
+    """Write the page about a warehouse with answers; `of` names its inputs. Returns `page`."""
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(report(warehouse, of))
     return page
 
 
 def report(warehouse: Warehouse, of: str) -> str:
-    """The page about a warehouse whose questions were answered; `of` says what was read."""
+    """Return the page about a warehouse with answers; `of` names its inputs."""
+    judged = judgement(warehouse)
     makers = (
         _worst_groups,
         _how_long,
         _who,
-        _worst_rounds,
+        partial(_worst_rounds, judged=judged),
         _storms,
         _advice,
         _offsets,
@@ -154,27 +116,28 @@ def report(warehouse: Warehouse, of: str) -> str:
     causes = _by_cause(warehouse)
     sections = results(warehouse.spark, [partial(each, warehouse) for each in makers])
     title = f"Rebalances of {escape(of)}"
-    shown = [section for section in (_why(causes), *sections) if section.body]
-    links = "".join(f'<a href="#{_anchor(each.heading)}">{each.heading}</a>' for each in shown)
+    visible = [section for section in (_why(causes), *sections) if section.body]
+    links = "".join(f'<a href="#{_anchor(each.topic)}">{each.topic}</a>' for each in visible)
     body = "".join(
-        f'<h2 id="{_anchor(each.heading)}">{each.heading}</h2><p class="note">{each.note}</p>{"".join(each.body)}'
-        for each in shown
+        f'<h2 id="{_anchor(each.topic)}"><small>{each.topic}</small>{escape(each.finding)}</h2>'
+        f'<p class="note">{each.note}</p>{"".join(each.body)}'
+        for each in visible
     )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f'<link rel="icon" href="data:,"><title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>'
-        f"{_facts(warehouse, causes)}<nav>{links}</nav>{body}"
+        f"{_facts(warehouse, judged)}<nav>{links}</nav>{body}"
         '<p class="note">Tables and answers lie beside this page as Parquet and CSV, in <a href="data/">data</a>;'
         f" `kafka-shim pipeline tables` shows them. Times are UTC.</p><script>{_SCRIPT}</script></html>\n"
     )
 
 
-def _anchor(heading: str) -> str:
-    return heading.lower().replace(" ", "-")
+def _anchor(topic: str) -> str:
+    return topic.lower().replace(" ", "-")
 
 
 class _Causes(NamedTuple):
-    """Rounds by cause and day, and a row for each cause, the most frequent first."""
+    """Rounds by cause and day, and a row per cause, the most frequent first."""
 
     by_day: dict[str, dict[str, int]]
     rows: list[dict[str, Any]]
@@ -182,30 +145,30 @@ class _Causes(NamedTuple):
 
 def _by_cause(warehouse: Warehouse) -> _Causes:
     summed = (F.sum(name).alias(name) for name in ("rounds", "total_ms"))
-    found = (
+    rows = (
         warehouse.result("causes")
         .withColumn("cause", F.coalesce(F.nullif("cause", F.lit("")), F.lit("(none)")))
         .rollup("cause", "day")
-        .agg(*summed, F.count_distinct("group").alias("groups"))
+        .agg(*summed, F.count_distinct("group_id").alias("groups"))
         .where("cause is not null")
         .collect()
     )
-    totals = [row.asDict() | {"mean_ms": row.total_ms / row.rounds} for row in found if row.day is None]
+    totals = [row.asDict() | {"mean_ms": row.total_ms / row.rounds} for row in rows if row.day is None]
     totals.sort(key=lambda row: (-row["rounds"], row["cause"]))
     by_day: dict[str, dict[str, int]] = {row["cause"]: {} for row in totals}
-    for row in found:
+    for row in rows:
         if row.day is not None:
             by_day[row.cause][str(row.day)] = row.rounds
     return _Causes(by_day, totals)
 
 
-def _facts(warehouse: Warehouse, causes: _Causes) -> str:
+def _facts(warehouse: Warehouse, judged: Judgement) -> str:
     counted = {"storms": warehouse.result("storms")}
     counted |= {name: warehouse.read(name) for name in ("violations", "quarantine", "gaps")}
-    # One query for all of it.
+    # Count all four in one query.
     counts = reduce(DataFrame.crossJoin, (rows.agg(F.count("*").alias(name)) for name, rows in counted.items()))
     summary = warehouse.read("rounds").agg(
-        F.count_distinct("group").alias("groups"),
+        F.count_distinct("group_id").alias("groups"),
         F.count("*").alias("rounds"),
         F.min("started_at").alias("began"),
         F.max("started_at").alias("ended"),
@@ -215,27 +178,26 @@ def _facts(warehouse: Warehouse, causes: _Causes) -> str:
     (span,) = summary.crossJoin(counts).collect()
     storms, violations, unreadable, missing = (span[name] for name in counted)
     facts = [
-        ("groups that rebalanced", f"{span.groups:,}", False),
+        ("groups rebalanced", f"{span.groups:,}", False),
         ("rounds", f"{span.rounds:,}", False),
         ("spent in rounds", plots.duration(span.ms or 0), False),
-        ("storms", f"{storms:,}", storms > 0),
-        ("violations", f"{violations:,}", violations > 0),
-        ("unreadable", f"{unreadable:,}", unreadable > 0),
-        ("gaps", f"{missing:,}", missing > 0),
+        ("many rounds in a row", several(storms, "storm"), storms > 0),
+        ("of the protocol", several(violations, "violation"), violations > 0),
+        ("unreadable or missing", several(unreadable + missing, "part"), unreadable + missing > 0),
     ]
     cells = "".join(f"<div{' class=bad' if bad else ''}><b>{value}</b>{name}</div>" for name, value, bad in facts)
-    lead = "No group rebalanced."
-    if causes.rows:
-        first = causes.rows[0]
-        because, remedy = _BECAUSE.get(first["cause"], (first["cause"], ""))
-        lead = f"Most often because {because}: {first['rounds']:,} of {span.rounds:,} rounds. {remedy}".rstrip()
+    lead = judged.headline() or (
+        "No trace shows the requests of its rounds." if span.rounds else "No group rebalanced."
+    )
+    if judged.unread:
+        lead += f" Not judged, since their traces are too large or cannot be read: {', '.join(judged.unread)}."
     if missing:
-        lead += " Something is missing from what was read: answers about the groups it may be about are incomplete."
+        lead += " Parts of the input are missing: answers about the groups that these may concern are incomplete."
     if span.inferred:
-        lead += " What a relay recorded has causes that were concluded from requests and answers."
+        lead += " A relay recorded some of the traces: their causes are inferred from requests and answers."
     return (
         f'<p class="note">{moment(span.began)} to {moment(span.ended)} UTC</p>'
-        f'<div class="facts">{cells}</div><p class="lead">{lead}</p>'
+        f'<p class="lead">{escape(lead)}</p><div class="facts">{cells}</div>'
     )
 
 
@@ -245,47 +207,49 @@ def _why(causes: _Causes) -> _Section:
     days = sorted({day for counts in by_cause.values() for day in counts})
     if len(days) > FEW_DAYS:
         series = {cause: [float(counts.get(day, 0)) for day in days] for cause, counts in by_cause.items()}
-        shown = [{"day": day, **{cause: counts.get(day, 0) for cause, counts in by_cause.items()}} for day in days]
+        rows = [{"day": day, **{cause: counts.get(day, 0) for cause, counts in by_cause.items()}} for day in days]
         columns = {"day": "day", **{cause: cause for cause in by_cause}}
-        body.append(_figure(lambda width: plots.stacked_days(days, series, width), columns, shown, {*by_cause}))
+        body.append(_figure(lambda width: plots.stacked_days(days, series, width), columns, rows, {*by_cause}))
     if causes.rows:
-        named = [
-            row | dict(zip(("because", "remedy"), _BECAUSE.get(row["cause"], ("", "")), strict=True))
-            for row in causes.rows
-        ]
+        cause_rows = [row | {"because": because(row["cause"]), "remedy": remedy(row["cause"])} for row in causes.rows]
         columns = {
             "cause": "cause", "rounds": "rounds", "groups": "groups", "mean_ms": "mean", "total_ms": "in all",
-            "because": "because", "remedy": "what helps",
+            "because": "because", "remedy": "remedy",
         }  # fmt: skip
-        body.append(grid(columns, named, {"rounds", "groups", "mean_ms", "total_ms"}))
-    return _Section("Why groups rebalance", "Every round has one cause: what was the first sign of it.", body)
+        body.append(grid(columns, cause_rows, {"rounds", "groups", "mean_ms", "total_ms"}))
+    finding = "No group rebalanced"
+    if causes.rows:
+        first, rounds = causes.rows[0], sum(row["rounds"] for row in causes.rows)
+        finding = f"{first['rounds']:,} of {several(rounds, 'round')} have the cause {first['cause']}"
+    return _Section("Why groups rebalance", finding, "Every round has one cause: the event that started it.", body)
 
 
 def _worst_groups(warehouse: Warehouse) -> _Section:
     each = F.struct(F.coalesce(F.nullif("cause", F.lit("")), F.lit("(none)")).alias("cause"), "ms")
     worst = (
         warehouse.read("rounds")
-        .groupBy("group", "cause")
+        .groupBy("group_id", "cause")
         .agg(F.sum("total_ms").alias("ms"), F.count("*").alias("rounds"))
-        .groupBy("group")
+        .groupBy("group_id")
         .agg(F.sum("ms").alias("ms"), F.sum("rounds").alias("rounds"), F.collect_list(each).alias("causes"))
-        .orderBy(F.desc("ms"), "group")
+        .orderBy(F.desc("ms"), "group_id")
         .limit(ROWS)
         .collect()
     )
-    names = [row.group for row in worst]
+    names = [row.group_id for row in worst]
     parts = [(place, part.cause, part.ms) for place, row in enumerate(worst) for part in row.causes]
     series: dict[str, list[float]] = {}
     for place, cause, ms in sorted(parts, key=lambda part: -part[2]):
         series.setdefault(cause, [0.0] * len(names))[place] += ms
     ends = [f"{row.rounds} round{'s' * (row.rounds != 1)}" for row in worst]
-    columns = {"group": "group", "rounds": "rounds", "ms": "in rounds"}
-    shown = [{name: row[name] for name in columns} for row in worst]
+    columns = {"group_id": "group", "rounds": "rounds", "ms": "in rounds"}
+    rows = [{name: row[name] for name in columns} for row in worst]
     body = []
     if worst:
-        figure = _figure(lambda width: plots.stacked_bars(names, series, ends, width), columns, shown, {"rounds", "ms"})
+        figure = _figure(lambda width: plots.stacked_bars(names, series, ends, width), columns, rows, {"rounds", "ms"})
         body.append(figure)
-    return _Section("Worst groups", "Time spent in rounds, by what brought them about.", body)
+    finding = f"{worst[0].group_id} spent {plots.duration(worst[0].ms)} in rounds" if worst else ""
+    return _Section("Worst groups", finding, "Time spent in rounds, by cause.", body)
 
 
 def _how_long(warehouse: Warehouse) -> _Section:
@@ -293,9 +257,9 @@ def _how_long(warehouse: Warehouse) -> _Section:
     rows = warehouse.read("rounds").groupBy(bins.alias("bin")).count().collect()
     counts = {row["bin"]: row["count"] for row in rows if row["bin"] is not None}
     if not counts:
-        return _Section("How long", "", [])
-    named = {"from_ms": "from", "to_ms": "to", "rounds": "rounds"}
-    shown = [
+        return _Section("How long", "", "", [])
+    headings = {"from_ms": "from", "to_ms": "to", "rounds": "rounds"}
+    bin_rows = [
         {"from_ms": 10 ** (each / _BINS_A_DECADE), "to_ms": 10 ** ((each + 1) / _BINS_A_DECADE), "rounds": counts[each]}
         for each in sorted(counts)
     ]
@@ -306,30 +270,52 @@ def _how_long(warehouse: Warehouse) -> _Section:
     }  # fmt: skip
     return _Section(
         "How long",
-        "Rounds by how long they took; and what stood still meanwhile, eager against cooperative. A pause is needless"
-        " if the partition came back to the member that had it.",
+        _durations(bin_rows),
+        "Rounds by duration; and the pauses of members and partitions, eager against cooperative. A pause is needless"
+        " if the partition returned to the same member.",
         [
-            _figure(lambda width: plots.histogram(counts, _BINS_A_DECADE, width), named, shown, {"from_ms", "rounds"}),
+            _figure(
+                lambda width: plots.histogram(counts, _BINS_A_DECADE, width),
+                headings,
+                bin_rows,
+                {"from_ms", "rounds"},
+            ),
             table(warehouse.result("cost"), columns),
         ],
     )
 
 
+def _durations(bins: Sequence[Mapping[str, float]]) -> str:
+    """Return the median and the longest duration of rounds, as the bins of their histogram tell them."""
+    half, so_far = sum(each["rounds"] for each in bins) / 2, 0.0
+    for each in bins:
+        so_far += each["rounds"]
+        if so_far >= half:
+            most = plots.duration(bins[-1]["to_ms"])
+            return f"Half of the rounds took {plots.duration(each['to_ms'])} at most, and the longest {most} at most"
+    return ""
+
+
 def _who(warehouse: Warehouse) -> _Section:
     blame = {
-        "group": "group", "client_id": "client", "role": "as", "rounds": "rounds", "ms": "waited for",
+        "group_id": "group", "client_id": "client", "role": "as", "rounds": "rounds", "ms": "waited for",
         "most_ms": "longest", "worst_member_id": "member then",
     }  # fmt: skip
     near = {
-        "group": "group", "client_id": "client", "member_id": "member", "longest_ms": "silent for",
+        "group_id": "group", "client_id": "client", "member_id": "member", "longest_ms": "silent for",
         "session_timeout_ms": "session timeout", "share": "of it", "longest_at": "until",
     }  # fmt: skip
+    waits = warehouse.result("blame").orderBy(F.desc("ms"), "group_id", "client_id")
+    longest = waits.first()
     return _Section(
         "Who was waited for",
-        "Members that joined last, or gave partitions up last, by how much later than the last but one, and leaders"
-        " that thought long.",
+        f"{longest.client_id or 'A member'} of {longest.group_id} kept others waiting for {plots.duration(longest.ms)}"
+        if longest
+        else "No round waited for a single member",
+        "Members that joined last, or gave partitions up last, by the time after the last member but one; and leaders"
+        " that took long to assign.",
         [
-            table(warehouse.result("blame").orderBy(F.desc("ms"), "group", "client_id"), blame, "Nobody."),
+            table(waits, blame, "No member."),
             "<h3>Near misses of session timeouts</h3>",
             table(
                 warehouse.result("heartbeat_gaps").where("near_miss").orderBy(F.desc("share"), "member_id"),
@@ -340,42 +326,44 @@ def _who(warehouse: Warehouse) -> _Section:
     )
 
 
-def _worst_rounds(warehouse: Warehouse) -> _Section:
+def _worst_rounds(warehouse: Warehouse, judged: Judgement) -> _Section:
     rounds = warehouse.read("rounds").withColumn("worked_ms", F.col("total_ms") - F.col("initial_delay_ms"))
     worst = rounds.where("worked_ms >= initial_delay_ms").orderBy(F.desc("worked_ms"), "trace", "seq")
     rows = worst.limit(WORST_ROUNDS).collect()
     body = [] if rows else ['<p class="note">No round took longer than its initial delay.</p>']
     for row in rows:
         lanes = [plots.Lane(each.member_id, each.ms) for each in row.waited_for[:LANES]]
-        about = escape(plots.short(row.trigger)) if row.trigger else "nobody"
+        about = escape(plots.short(row.trigger)) if row.trigger else "no member"
         cause, delay = row.cause or "no cause", row.initial_delay_ms
 
         def draw(width: float, row: Row = row, lanes: list[plots.Lane] = lanes, delay: float = delay) -> str:
-            # Where nobody leads, members wait for each other until all have what they are to have.
+            # Without a leader, members wait for each other until all have their assignment.
             together = row.join_ms if row.kind == "classic" else row.total_ms
             return plots.timeline(lanes, together, row.leader_ms, delay, width)
 
-        shown = [{"member_id": lane.name, "joined_ms": lane.joined_ms} for lane in lanes]
+        lane_rows = [{"member_id": lane.name, "joined_ms": lane.joined_ms} for lane in lanes]
         after = f", {plots.duration(delay)} of it initial delay" if delay >= 1 else ""
         body += [
-            f"<h3>{escape(row.group)}, {'generation' if row.kind == 'classic' else 'epoch'} {row.generation}:"
+            f"<h3>{escape(row.group_id)}, {'generation' if row.kind == 'classic' else 'epoch'} {row.generation}:"
             f" {escape(cause)},"
             f" {plots.duration(row.total_ms)}{after}</h3>",
-            f'<p class="note">{moment(row.started_at)}, brought about by {about}.'
-            f" {escape(_BECAUSE.get(cause, ('', ''))[1])}</p>",
-            _figure(draw, {"member_id": "member", "joined_ms": "joined after"}, shown, {"joined_ms"}),
+            f'<p class="note">{moment(row.started_at)}, brought about by {about}. {escape(judged.advice_of(row))}</p>',
+            _figure(draw, {"member_id": "member", "joined_ms": "joined after"}, lane_rows, {"joined_ms"}),
             _line(row.file, row.position, row.trace, warehouse),
         ]
     return _Section(
         "Worst rounds",
-        "Each member from the start of the round, those that joined last, or gave partitions up last, on top; the"
-        " longest first, less the initial delay of an empty group, which is a setting and nobody's fault.",
+        f"The longest round took {plots.duration(rows[0].total_ms)}, in {rows[0].group_id}"
+        if rows
+        else "No round was long",
+        "Each member from the start of the round; those that joined last, or gave partitions up last, are on top. The"
+        " longest rounds come first, without the initial delay of an empty group, which is a setting.",
         body,
     )
 
 
 def _line(file: str, position: int, trace: str, warehouse: Warehouse) -> str:
-    """The very line of the trace that an answer rests on, if it can still be read."""
+    """Return the line of the trace behind an answer, if it can still be read."""
     about = f"{escape(trace)}, byte {position}"
     try:
         with Place(file, stores_of(warehouse.spark)).open(LINE) as opened:
@@ -387,77 +375,84 @@ def _line(file: str, position: int, trace: str, warehouse: Warehouse) -> str:
 
 
 def _storms(warehouse: Warehouse) -> _Section:
-    rows = warehouse.result("storms").orderBy(F.desc("rounds"), "group", "began").limit(STORMS).collect()
+    rows = warehouse.result("storms").orderBy(F.desc("rounds"), "group_id", "began").limit(STORMS).collect()
     body = []
     for row, marks in zip(rows, _marks(warehouse, rows), strict=True):
 
         def draw(width: float, row: Row = row, marks: list[tuple[datetime, float, str]] = marks) -> str:
             return plots.storm_line(row.began, marks, width)
 
-        shown = [{"at": at, "ms": ms, "cause": cause} for at, ms, cause in marks]
+        mark_rows = [{"at": at, "ms": ms, "cause": cause} for at, ms, cause in marks]
         body += [
-            f"<h3>{escape(row.group)}: {row.rounds} rounds, {row.share:.0%} of the time</h3>",
+            f"<h3>{escape(row.group_id)}: {row.rounds} rounds, {row.share:.0%} of the time</h3>",
             f'<p class="note">{moment(row.began)} to {moment(row.ended)}: {escape(", ".join(row.causes))}</p>',
-            _figure(draw, {"at": "began", "ms": "took", "cause": "cause"}, shown, {"ms"}),
+            _figure(draw, {"at": "began", "ms": "took", "cause": "cause"}, mark_rows, {"ms"}),
         ]
-    return _Section("Storms", "Groups that rebalance over and over.", body)
+    finding = f"{rows[0].group_id} had {several(rows[0].rounds, 'round')} in a row" if rows else ""
+    return _Section("Storms", finding, "Groups with many rounds in a short time.", body)
 
 
 def _marks(warehouse: Warehouse, storms: Sequence[Row]) -> list[list[tuple[datetime, float, str]]]:
-    """The rounds of each of these storms, the first ones of one that has very many: begin, ms and cause."""
+    """Return start, ms and cause of the rounds of each storm, at most `_OF_A_STORM` of the first ones."""
     if not storms:
         return []
-    within = [(F.col("group") == each.group) & F.col("started_at").between(each.began, each.ended) for each in storms]
+    within = [
+        (F.col("group_id") == each.group_id) & F.col("started_at").between(each.began, each.ended) for each in storms
+    ]
     number = F.coalesce(*(F.when(each, F.lit(number)) for number, each in enumerate(within)))
     place = F.row_number().over(Window.partitionBy("number").orderBy("started_at"))
     rounds = warehouse.read("rounds").withColumn("number", number).where("number is not null")
-    found: list[list[tuple[datetime, float, str]]] = [[] for _ in storms]
+    by_storm: list[list[tuple[datetime, float, str]]] = [[] for _ in storms]
     few = rounds.withColumn("place", place).where(F.col("place") <= _OF_A_STORM).orderBy("number", "place")
     for row in few.select("number", "started_at", "total_ms", "cause").collect():
-        found[row.number].append((row.started_at, row.total_ms, row.cause or "(none)"))
-    return found
+        by_storm[row.number].append((row.started_at, row.total_ms, row.cause or "(none)"))
+    return by_storm
 
 
 def _advice(warehouse: Warehouse) -> _Section:
     gain = F.desc(F.col("static_saves_ms") + F.col("kip848_saves_ms"))
-    rows = [row.asDict() for row in warehouse.result("migration").orderBy(gain, "group").limit(ROWS).collect()]
+    rows = [row.asDict() for row in warehouse.result("migration").orderBy(gain, "group_id").limit(ROWS).collect()]
     played = {}
     if warehouse.has("replays"):
-        played = {row.group: row.asDict() for row in warehouse.result("replays").collect()}
+        played = {row.group_id: row.asDict() for row in warehouse.result("replays").collect()}
     for row in rows:
-        if row["group"] in played:
-            row["advice"] = advice(played[row["group"]])
+        if row["group_id"] in played:
+            row["advice"] = advice(played[row["group_id"]])
     history = {
-        "group": "group", "advice": "migrate to", "rounds": "rounds", "restarts": "restarts",
+        "group_id": "group", "advice": "migrate to", "rounds": "rounds", "restarts": "restarts",
         "static_saves_rounds": "rounds static saves", "static_saves_ms": "that took",
         "kip848_saves_ms": "KIP-848 saves, estimated",
     }  # fmt: skip
-    numeric = {*history} - {"group", "advice"}
-    shown = [row for row in rows if row["advice"] != "none"]
-    body = [grid(history, shown, numeric) if shown else '<p class="note">No group would gain from it.</p>']
+    numeric = {*history} - {"group_id", "advice"}
+    worthwhile = [row for row in rows if row["advice"] != "none"]
+    body = [grid(history, worthwhile, numeric) if worthwhile else '<p class="note">No group would gain from it.</p>']
     if played:
         columns = {
-            "group": "group", "played_rounds": "rounds as it was", "static_rounds": "static",
-            "cooperative_rounds": "cooperative", "both_rounds": "both", "played_pause_s": "pauses as it was",
+            "group_id": "group", "played_rounds": "rounds unchanged", "static_rounds": "static",
+            "cooperative_rounds": "cooperative", "both_rounds": "both", "played_pause_s": "pauses unchanged",
             "static_pause_s": "static", "cooperative_pause_s": "cooperative", "both_pause_s": "both",
         }  # fmt: skip
         body += [
-            "<h3>Played again on the simulator</h3>",
-            '<p class="note">The comings and goings of the worst groups, with the coordinator of this project and'
-            " members that are never slow: as they were, with static members, with a cooperative assignor, and with"
-            " both. Pauses are those of partitions, added up. The advice above is what pauses least here.</p>",
-            grid(columns, list(played.values()), {*columns} - {"group"}),
+            "<h3>Replayed on the simulator</h3>",
+            '<p class="note">The joins and leaves of the worst groups, replayed with the coordinator of this project'
+            " and members that are never slow: unchanged, with static members, with a cooperative assignor, and with"
+            " both. Pauses are those of partitions, added up. The advice is the setting with the least pauses.</p>",
+            grid(columns, list(played.values()), {*columns} - {"group_id"}),
         ]
+    first = worthwhile[0] if worthwhile else None
     return _Section(
         "What to migrate first",
-        "What static membership or KIP-848 would have saved each group, from its own history; where the group was"
-        " played again, by that.",
+        f"{first['group_id']} gains most, by {first['advice']}"
+        if first
+        else "No group would gain from another setting",
+        "The savings of each group by static membership or KIP-848, from its own history; for a replayed group, from"
+        " the replay.",
         body,
     )
 
 
 def advice(played: Mapping[str, Any]) -> str:
-    """What helped a group most when it was played again, with the least change that does as well as all."""
+    """Return the advice for a simulated group: the smallest change that is about as good as the best."""
     names = {"static": "static membership", "cooperative": "KIP-848 or a cooperative assignor", "both": "both"}
     pauses = {setting: played[f"{setting}_pause_s"] for setting in names}
     least = min(pauses.values())
@@ -468,34 +463,43 @@ def advice(played: Mapping[str, Any]) -> str:
 
 def _offsets(warehouse: Warehouse) -> _Section:
     back = {
-        "group": "group", "topic": "topic", "partition": "partition", "at": "at", "previous": "from", "offset": "to",
+        "group_id": "group", "topic": "topic", "partition": "partition", "happened_at": "at", "previous": "from",
+        "committed_offset": "to",
         "delta": "by", "source": "seen in",
     }  # fmt: skip
     stopped = {
-        "group": "group", "topic": "topic", "partition": "partition", "gap_ms": "nothing for", "median_ms": "median",
-        "at": "until", "source": "seen in",
+        "group_id": "group", "topic": "topic", "partition": "partition", "gap_ms": "nothing for", "median_ms": "median",
+        "happened_at": "until", "source": "seen in",
     }  # fmt: skip
     behind = {
-        "group": "group", "topic": "topic", "partitions": "partitions", "most": "most behind", "last": "behind at last",
+        "group_id": "group", "topic": "topic", "partitions": "partitions", "most": "most behind",
+        "last": "behind at last",
     }  # fmt: skip
     lag = (
         warehouse.read("lag")
-        .groupBy("group", "topic", "partition")
-        .agg(F.max("lag").alias("most"), F.max_by("lag", "at").alias("last"))
-        .groupBy("group", "topic")
+        .groupBy("group_id", "topic", "partition")
+        .agg(F.max("lag").alias("most"), F.max_by("lag", "happened_at").alias("last"))
+        .groupBy("group_id", "topic")
         .agg(F.count("*").alias("partitions"), F.sum("most").alias("most"), F.sum("last").alias("last"))
     )
+    went_back, stopped_for = warehouse.result("regressions"), warehouse.result("commit_gaps")
+    counts = went_back.count(), stopped_for.count()
     return _Section(
         "Offsets",
-        "Commits that went back or stopped, and how far groups were behind where that is known.",
+        f"{several(counts[0], 'offset')} went back, and commits stopped {several(counts[1], 'time')}"
+        if any(counts)
+        else "No offset went back, and no commits stopped",
+        "Commits that went back or stopped, and the lag of groups, where end offsets are known.",
         [
             "<h3>Offsets that went back</h3>",
-            table(warehouse.result("regressions").orderBy("delta", "group"), back, "No offset went back."),
+            table(went_back.orderBy("delta", "group_id"), back, "No offset went back."),
             "<h3>Commits that stopped</h3>",
-            table(warehouse.result("commit_gaps").orderBy(F.desc("gap_ms"), "group"), stopped, "No commits stopped."),
+            table(stopped_for.orderBy(F.desc("gap_ms"), "group_id"), stopped, "No commits stopped."),
             "<h3>Lag</h3>",
             table(
-                lag.orderBy(F.desc("last"), F.desc("most"), "group", "topic"), behind, "No end of a partition is known."
+                lag.orderBy(F.desc("last"), F.desc("most"), "group_id", "topic"),
+                behind,
+                "No end offsets are known.",
             ),
         ],
     )
@@ -504,26 +508,44 @@ def _offsets(warehouse: Warehouse) -> _Section:
 def _violations(warehouse: Warehouse) -> _Section:
     violations = warehouse.read("violations")
     counts = Counter({row.invariant: row["count"] for row in violations.groupBy("invariant").count().collect()})
-    summary = ", ".join(f"{name} {count:,} times" for name, count in sorted(counts.items()))
+    by_invariant = [
+        {"invariant": name, "count": count, "because": INVARIANTS.get(name, "")} for name, count in counts.items()
+    ]
+    by_invariant.sort(key=lambda row: (-row["count"], row["invariant"]))
+    headings = {"invariant": "invariant", "count": "times", "because": "observation"}
     columns = {
-        "invariant": "invariant", "group": "group", "at": "at", "subject": "about", "detail": "what was seen",
+        "invariant": "invariant", "group_id": "group", "happened_at": "at", "subject": "about", "detail": "observation",
         "trace": "trace", "seq": "event",
     }  # fmt: skip
-    body = [table(violations.orderBy("invariant", "trace", "seq"), columns)] if counts else [""]
-    note = f"Invariants of the protocol that did not hold: {summary}." if counts else "Every invariant held."
-    return _Section("Violations", note, body)
+    body = [""]
+    if counts:
+        body = [
+            grid(headings, by_invariant, {"count"}),
+            table(violations.orderBy("invariant", "trace", "seq"), columns),
+        ]
+    finding = "Every invariant held"
+    if counts:
+        first = by_invariant[0]
+        finding = (
+            f"{several(sum(counts.values()), 'violation')}, most of them: {first['because']} ({first['invariant']})"
+        )
+    return _Section("Violations", finding, "Invariants of the protocol that must always hold.", body)
 
 
 def _unread(warehouse: Warehouse) -> _Section:
     columns = {"file": "file", "position": "byte", "bytes": "bytes", "reason": "why"}
     rows = warehouse.read("quarantine").orderBy("file", "position")
-    gaps = {"origin": "of", "first": "from", "last": "to", "reason": "what"}
+    gaps = {"origin": "of", "first": "from", "last": "to", "reason": "reason"}
     missing = warehouse.read("gaps").orderBy("origin", "first")
+    counts = rows.count(), missing.count()
     return _Section(
         "What could not be read",
-        "It is in no table.",
+        f"{several(counts[0], 'part')} cannot be read, and {several(counts[1], 'gap')} in the input"
+        if any(counts)
+        else "All of the input could be read, and none is missing",
+        "These parts of the input are in no table.",
         [
-            table(rows, columns, "Everything could be read."),
+            table(rows, columns, "All of the input could be read."),
             "<h3>What is missing</h3>",
             table(missing, gaps, "No event and no offset is missing."),
         ],
@@ -536,5 +558,5 @@ def _figure(
     rows: Sequence[Mapping[str, Any]],
     numeric: Collection[str],
 ) -> str:
-    """A plot, and its numbers below it."""
+    """Return a plot, with its numbers below."""
     return f"<figure>{plots.both(draw)}</figure>{numbers(columns, rows, numeric)}"

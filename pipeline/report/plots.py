@@ -1,4 +1,4 @@
-"""Plots as SVG text that stands inside a page. Decides how they look, in light and dark; it does not know Spark."""
+"""Plots as SVG text inside the page, for light and dark themes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator, NullFormatter
 
 _INK: Final = "#010203"
-"""Stands for the colour of the page's text, whatever that is where the page is shown."""
+"""Placeholder for the text colour of the page, light or dark."""
 WIDE: Final = 8.6
 NARROW: Final = 3.9
-"""Inches; a page is as wide as a book or as a telephone."""
+"""Widths in inches, for the page on a screen and on a telephone."""
 
 _STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
@@ -49,19 +49,16 @@ _STYLE: Final[dict[Any, Any]] = {
     "axes.facecolor": "none",
 }
 COLOURS: Final[dict[str, str]] = {
-    "NEW_MEMBER": "#4c8bd6",
-    "MEMBER_LEFT": "#e0953a",
-    "SESSION_EXPIRED": "#d1495b",
-    "COOPERATIVE_FOLLOWUP": "#5aa469",
-    "POLL_TIMEOUT_REASON": "#9067c6",
-    "SUBSCRIPTION_CHANGED": "#2a9d9d",
-    "LEADER_REJOINED": "#b9873c",
-    "STATIC_REPLACED": "#c66aa0",
-    "PENDING_SYNC_EXPIRED": "#8c564b",
+    "NEW_MEMBER": "#5790fc",
+    "MEMBER_LEFT": "#f89c20",
+    "SESSION_EXPIRED": "#e42536",
+    "COOPERATIVE_FOLLOWUP": "#964a8b",
+    "POLL_TIMEOUT_REASON": "#7a21dd",
 }
-"""The colour of each cause, the same in all plots; those not named here share one."""
-_OTHER: Final = "#8a8f98"
-_MAIN: Final = "#4c8bd6"
+"""The colour of each cause, the same in all plots; all other causes share one. Petroff's six (arxiv.org/abs/2107.02270)
+differ for people who do not see red or green; no more than six do."""
+_OTHER: Final = "#9c9ca1"
+_MAIN: Final = "#5790fc"
 _NOT_YET: Final = "#8a8f98"
 _LEADER: Final = "#e0953a"
 _DELAY: Final = "#9067c6"
@@ -76,17 +73,17 @@ class Lane(NamedTuple):
 
 
 def short(member_id: str) -> str:
-    """A member id as a person tells members apart: its name, and the first of the rest."""
+    """Shorten a member id to its name and the first digits of its unique part."""
     return _UNIQUE.sub(r" \1", member_id)
 
 
 def colour(cause: str) -> str:
-    """The colour of a cause."""
+    """Return the colour of a cause."""
     return COLOURS.get(cause, _OTHER)
 
 
 def duration(ms: float) -> str:
-    """Milliseconds as people say them, so that what differs by a tenth reads differently."""
+    """Format milliseconds for people, precise enough that values a tenth apart look different."""
     if ms < 1000:
         return f"{ms:.0f} ms" if ms else "0"
     seconds = ms / 1000
@@ -109,7 +106,7 @@ _TICKS: Final = {WIDE: 7, NARROW: 4}
 
 
 def _time_axis(axis: Axis, most_ms: float, ticks: int) -> None:
-    """Ticks at times that people count by, with none between them, from 0 on."""
+    """Set ticks at round numbers of seconds, minutes or hours, from 0 on, without minor ticks."""
     step = next((each for each in _STEPS_S if most_ms / 1000 / each <= ticks), most_ms / 1000 / ticks)
     axis.set_major_locator(MultipleLocator(step * 1000))
     axis.set_major_formatter(_DURATIONS)
@@ -117,18 +114,18 @@ def _time_axis(axis: Axis, most_ms: float, ticks: int) -> None:
 
 @contextmanager
 def _styled() -> Iterator[None]:
-    """Matplotlib's settings are everybody's, so that only one plot is drawn at a time."""
+    """Apply the style. Matplotlib's settings are global, so only one plot is drawn at a time."""
     with _DRAWING, mpl.rc_context(_STYLE):
         yield
 
 
 def both(draw: Callable[[float], str]) -> str:
-    """A plot for wide pages and one for narrow ones; the page shows one of them."""
+    """Draw a plot twice, for wide and for narrow pages; the page shows one of them."""
     return f'<div class="wide">{draw(WIDE)}</div><div class="narrow">{draw(NARROW)}</div>'
 
 
 def stacked_days(days: Sequence[str], by_cause: Mapping[str, Sequence[float]], width: float = WIDE) -> str:
-    """Bars of days, stacked by cause."""
+    """Draw bars of days, stacked by cause."""
     with _styled():
         figure, axes = _figure(2.6, width)
         bottom = [0.0] * len(days)
@@ -140,26 +137,26 @@ def stacked_days(days: Sequence[str], by_cause: Mapping[str, Sequence[float]], w
         axes.grid(axis="y")
         _legend(figure, list(by_cause), width)
         every = -(-len(days) // (_TICKS[width] + 1))
-        shown = range(0, len(days), every)
-        axes.set_xticks(shown, [days[index][5:] if index else days[index] for index in shown])
+        labels = range(0, len(days), every)
+        axes.set_xticks(labels, [days[index][5:] if index else days[index] for index in labels])
         return _svg(figure)
 
 
 def stacked_bars(
     names: Sequence[str], by_cause: Mapping[str, Sequence[float]], ends: Sequence[str], width: float = WIDE
 ) -> str:
-    """Horizontal bars of ms, stacked by cause, the first on top; `ends` stands after each."""
+    """Draw horizontal bars of ms, stacked by cause, the first on top; `ends` are texts at their ends."""
     with _styled():
         figure, axes = _figure(0.7 + 0.27 * max(len(names), 2), width)
-        left = [0.0] * len(names)
+        offsets = [0.0] * len(names)
         for cause, values in by_cause.items():
-            axes.barh(range(len(names)), values, left=left, color=colour(cause), height=0.68)
-            left = [low + value for low, value in zip(left, values, strict=True)]
-        for row, (total, text) in enumerate(zip(left, ends, strict=True)):
+            axes.barh(range(len(names)), values, left=offsets, color=colour(cause), height=0.68)
+            offsets = [low + value for low, value in zip(offsets, values, strict=True)]
+        for row, (total, text) in enumerate(zip(offsets, ends, strict=True)):
             axes.annotate(text, (total, row), (5, 0), textcoords="offset points", va="center", fontsize=8, alpha=0.75)
         axes.set_yticks(range(len(names)), [clipped(name, width) for name in names])
         axes.invert_yaxis()
-        axes.set_xlim(0, max(left, default=1.0) * (1.18 if width == WIDE else 1.45) or 1.0)
+        axes.set_xlim(0, max(offsets, default=1.0) * (1.18 if width == WIDE else 1.45) or 1.0)
         _time_axis(axes.xaxis, axes.get_xlim()[1], _TICKS[width])
         axes.set_xlabel("time in rounds, added up")
         axes.grid(axis="x")
@@ -168,8 +165,10 @@ def stacked_bars(
 
 
 def histogram(counts: Mapping[int, int], bins_a_decade: int, width: float = WIDE) -> str:
-    """How often which duration, on a logarithmic axis: `counts` by the number of the bin, which are `bins_a_decade` to
-    a factor of ten, from a millisecond on."""
+    """Draw a histogram of durations on a logarithmic axis.
+
+    `counts` is by number of the bin; `bins_a_decade` bins make a factor of ten, and bin 0 begins at a millisecond.
+    """
     with _styled():
         figure, axes = _figure(2.3, width)
         edges = {number: 10 ** (number / bins_a_decade) for number in (*counts, *(each + 1 for each in counts))}
@@ -180,7 +179,7 @@ def histogram(counts: Mapping[int, int], bins_a_decade: int, width: float = WIDE
         axes.set_xlim(low * 0.9, high * 1.1)
         marks = [step * 1000 for step in _STEPS_S if low * 0.9 <= step * 1000 <= high * 1.1]
         if len(marks) < 2:
-            # All took about as long.
+            # All durations are alike: mark the two ends.
             marks = [low, high]
         every = -(-len(marks) // (_TICKS[width] + 2)) or 1
         axes.set_xticks(marks[::every], [duration(mark) for mark in marks[::every]])
@@ -195,8 +194,10 @@ def histogram(counts: Mapping[int, int], bins_a_decade: int, width: float = WIDE
 def timeline(
     lanes: Sequence[Lane], join_ms: float, leader_ms: float | None, delay_ms: float = 0.0, width: float = WIDE
 ) -> str:
-    """One round: a lane a member, waiting from its JoinGroup to the end of the first half, then the leader's part.
-    The last `delay_ms` of the first half nobody is waited for: it is the initial delay of a group."""
+    """Draw one round: a lane per member, from its JoinGroup to the end of the first half, then the leader's part.
+
+    `delay_ms` is the last part of the first half: the initial delay of a group, in which all members have joined.
+    """
     with _styled():
         figure, axes = _figure(0.75 + 0.24 * max(len(lanes), 2), width)
         complete = join_ms - delay_ms
@@ -214,16 +215,16 @@ def timeline(
         _time_axis(axes.xaxis, axes.get_xlim()[1], _TICKS[width])
         axes.set_xlabel("since the round began")
         axes.grid(axis="x")
-        named = [("not yet joined", _NOT_YET, 0.35), ("waits for the others", _MAIN, 1.0)]
-        named += [("initial delay", _DELAY, 1.0)] if delay_ms else []
-        named += [("waits for the leader", _LEADER, 1.0)] if leader_ms else []
-        handles = [Patch(color=shade, label=name, alpha=alpha) for name, shade, alpha in named]
+        legend = [("not yet joined", _NOT_YET, 0.35), ("waits for the others", _MAIN, 1.0)]
+        legend += [("initial delay", _DELAY, 1.0)] if delay_ms else []
+        legend += [("waits for the leader", _LEADER, 1.0)] if leader_ms else []
+        handles = [Patch(color=shade, label=name, alpha=alpha) for name, shade, alpha in legend]
         _legend_of(figure, handles, width)
         return _svg(figure)
 
 
 def storm_line(began: datetime, marks: Sequence[tuple[datetime, float, str]], width: float = WIDE) -> str:
-    """A storm: each round, of a time, ms and a cause, as a bar at its time, as high as it took long."""
+    """Draw a storm: each round (time, ms, cause) is a bar at its time, with its duration as height."""
     with _styled():
         figure, axes = _figure(1.7, width)
         at = [(started - began).total_seconds() * 1000 for started, _, _ in marks]
@@ -241,7 +242,7 @@ def storm_line(began: datetime, marks: Sequence[tuple[datetime, float, str]], wi
 
 
 def clipped(name: str, width: float) -> str:
-    """A name as long as there is room for it. Names of members differ at their ends."""
+    """Shorten a name to the width. The middle is cut, because names of members differ at their ends."""
     most = 48 if width == WIDE else 18
     return name if len(name) <= most else f"{name[: most // 3]}…{name[most // 3 + 1 - most :]}"
 
@@ -262,15 +263,15 @@ def _figure(height: float, width: float) -> tuple[Figure, Axes]:
 
 
 def _legend(figure: Figure, causes: Sequence[str], width: float) -> None:
-    named = [cause for cause in causes if cause in COLOURS]
-    handles = [Patch(color=colour(cause), label=cause) for cause in named]
-    if len(named) < len(causes):
-        handles.append(Patch(color=_OTHER, label="other" if named else ", ".join(causes)))
+    with_colour = [cause for cause in causes if cause in COLOURS]
+    handles = [Patch(color=colour(cause), label=cause) for cause in with_colour]
+    if len(with_colour) < len(causes):
+        handles.append(Patch(color=_OTHER, label="other" if with_colour else ", ".join(causes)))
     _legend_of(figure, handles, width)
 
 
 def _legend_of(figure: Figure, handles: Sequence[Patch], width: float) -> None:
-    """Above the plot, from the left edge on: beside the names of members a narrow page has no room for two columns."""
+    """Put the legend above the plot: on a narrow page there is no room for two columns beside the names of members."""
     figure.legend(handles=handles, **_ABOVE, ncols=4 if width == WIDE else 2)
 
 
@@ -280,7 +281,7 @@ def _svg(figure: Figure) -> str:
     figure.savefig(out, format="svg", metadata=metadata)
     text = out.getvalue()
     text = text[text.index("<svg") :].replace(_INK, "currentColor")
-    # A page has several: names must be each its own.
+    # Ids must be unique on the page, which has several plots.
     unique = blake2b(text.encode(), digest_size=5).hexdigest()
     text = re.sub(r'id="([^"]+)"', rf'id="\1-{unique}"', text)
     return re.sub(r'(href="#|url\(#)([^")]+)', rf"\1\2-{unique}", text)

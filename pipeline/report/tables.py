@@ -1,4 +1,4 @@
-"""Rows of a DataFrame as a table of the page. Decides how values read: durations, times, shares, ids."""
+"""Tables of the page: rows of a DataFrame as HTML, and the format of values: durations, times, shares, ids."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from kafka_shim.pipeline.report.plots import duration, short
 
 ROWS: Final = 15
 _WORDS: Final = frozenset({"because", "remedy", "detail", "reason"})
-"""Columns of sentences, which take several lines where there is little room."""
+"""Columns of sentences, which may wrap to several lines."""
 
 
 def table(frame: DataFrame, columns: Mapping[str, str], nothing: str = "None.") -> str:
-    """The first rows of a frame: `columns` are headings by column; `nothing` is what is said if there are none."""
+    """Return the first rows of a frame as a table; `columns` maps columns to headings, `nothing` replaces no rows."""
     rows = frame.select(*columns).limit(ROWS + 1).collect()
     if not rows:
         return f'<p class="note">{nothing}</p>'
     numeric = {name for name, kind in frame.dtypes if kind in ("bigint", "int", "double", "smallint", "float")}
-    shown = [dict(zip(columns, row, strict=True)) for row in rows[:ROWS]]
+    visible = [dict(zip(columns, row, strict=True)) for row in rows[:ROWS]]
     more = '<p class="note">There are more; see the answers beside this page.</p>' if len(rows) > ROWS else ""
-    return grid(columns, shown, numeric) + more
+    return grid(columns, visible, numeric) + more
 
 
 def grid(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], numeric: Collection[str] = ()) -> str:
-    """These rows as a table that sorts when a heading is pressed."""
+    """Return these rows as a table; pressing a heading sorts it."""
     head = "".join(
         f"<th{' class=number' if name in numeric else ''}><button>{escape(text)}</button></th>"
         for name, text in columns.items()
@@ -40,12 +40,12 @@ def grid(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], numeric:
 
 
 def numbers(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], numeric: Collection[str]) -> str:
-    """What a plot shows, for who would rather read it."""
+    """Return the numbers of a plot as a table that opens on demand."""
     return f"<details><summary>The numbers</summary>{grid(columns, rows, numeric)}</details>"
 
 
 def moment(at: datetime | None) -> str:
-    """A time of a row, to the second."""
+    """Format a time to the second."""
     return "-" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
 
 

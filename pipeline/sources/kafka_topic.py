@@ -1,14 +1,13 @@
-"""`__consumer_offsets` as a cluster serves it, one row a record, read by Spark's own connector for Kafka.
+"""`__consumer_offsets` of a running cluster, one row a record, read by Spark's connector for Kafka.
 
-Decides how the connector asks for the topic: every partition from its beginning to where it ends when a task begins. It
-is read as committed: a consumer is given neither markers nor what was aborted or is still open, so a transaction's
-offset stands at its own place in the log, before what was committed after it. What counts in the end is the same, as an
-offset of a transaction never outlasts one that is later in the log; only the time at which it began to count is that of
-its record, not of its marker. Batches and their compression are not known either. It does not know what is in a record.
+Reads every partition from its beginning to its end at the start of the task, as a read_committed consumer: it gets no
+markers, and no records of aborted or open transactions. So an offset of a transaction stands at its own place in the
+log, before later commits. The final offsets are the same, since a later record always wins; only the time of such an
+offset is that of its record, not of its marker. Batches and their compression are not visible.
 
-The connector leaves topics of Kafka's own out where it asks an admin client which partitions there are, which it does
-unless `spark.sql.streaming.kafka.useDeprecatedOffsetFetching` is set, and then it joins a group for it, which would be
-written into the topic that is read. So the partitions are asked for here, and assigned.
+To find the partitions, the connector asks an admin client that omits Kafka's internal topics; with
+`spark.sql.streaming.kafka.useDeprecatedOffsetFetching` it joins a group instead, which would write into the very topic
+that it reads. So this module asks for the partitions itself and assigns them.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ from kafka_shim.pipeline.sources.places import Unreadable
 T = TypeVar("T")
 TOPIC: Final = "__consumer_offsets"
 PREFIX: Final = "kafka."
-"""Of the names of options that are settings of Kafka's Java clients."""
+"""Prefix of the options that are settings of Kafka's Java clients."""
 _PATIENCE_MS: Final = "30000"
 _CONNECT_S: Final = 10.0
 _OF_CONNECTOR: Final = re.compile(
     r"(?:org\.apache\.kafka\.[\w.]+(?:Exception|Error): |(?=Cannot fetch record for offset ))(.+)"
 )
-"""What the connector and Kafka's clients say in what Spark raises."""
+"""The message of the connector or of Kafka's clients, within the text of Spark's error."""
 _OLDER_WAY: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 _CLIENT: Final = {
     "kafka.default.api.timeout.ms": _PATIENCE_MS,
@@ -55,7 +54,7 @@ _READ: Final = {
     "startingOffsets": "earliest",
     "endingOffsets": "latest",
     "kafka.isolation.level": "read_committed",
-    # After each poll the connector asks where the partition begins and ends.
+    # The connector asks for the beginning and the end of the partition after each poll: poll many records at once.
     "kafka.max.poll.records": "20000",
     "kafkaConsumer.pollTimeoutMs": _PATIENCE_MS,
     "groupIdPrefix": "kafka-shim-pipeline",
@@ -63,47 +62,52 @@ _READ: Final = {
 
 
 def offsets_topic(spark: SparkSession, bootstrap: str, options: Mapping[str, str] | None = None) -> DataFrame:
-    """Rows of `LOG_RECORDS` from the cluster at `bootstrap`, HOST:PORT or several separated by commas, kept on disk
-    once they were read, as the topic goes on meanwhile. `options` are those of Spark's connector, and settings of
-    Kafka's Java clients, prefixed by `kafka.`, like `kafka.security.protocol`. Raises `Unreadable` and `NoConnector`.
+    """Read the topic from the cluster at `bootstrap` as rows of `LOG_RECORDS`, persisted on disk because the topic
+    changes.
+
+    `bootstrap` is HOST:PORT, or several separated by commas. `options` are those of Spark's connector, and settings of
+    Kafka's Java clients with the prefix `kafka.`, like `kafka.security.protocol`. Raises `Unreadable` and
+    `NoConnector`.
     """
-    given = {**_CLIENT, **(options or {}), "kafka.bootstrap.servers": bootstrap}
-    partitions = _partitions(spark, bootstrap, given)
+    settings = {**_CLIENT, **(options or {}), "kafka.bootstrap.servers": bootstrap}
+    partitions = _partitions(spark, bootstrap, settings)
     spark.conf.set(_OLDER_WAY, "true")
-    found = spark.read.format("kafka").options(**{**_READ, **given, "assign": json.dumps({TOPIC: partitions})}).load()
+    topic = (
+        spark.read.format("kafka").options(**{**_READ, **settings, "assign": json.dumps({TOPIC: partitions})}).load()
+    )
     file = f"kafka://{bootstrap}"
 
     def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield from records.from_messages(batch, file, TOPIC)
 
-    messages = found.select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp"))
+    messages = topic.select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp"))
     rows = in_arrow(messages, decoded, LOG_RECORDS.ddl)
-    patience_s = 2 * int(given["kafka.default.api.timeout.ms"]) / 1000
+    patience_s = 2 * int(settings["kafka.default.api.timeout.ms"]) / 1000
     with reading(bootstrap):
-        # Then it is planned, and the connector waits for a group's coordinator as long as it takes.
+        # Planning happens here, and the connector waits without limit for the coordinator of a group.
         return _in_time(lambda: rows.persist(StorageLevel.DISK_ONLY), patience_s, bootstrap)
 
 
 def _in_time(call: Callable[[], T], patience_s: float, bootstrap: str) -> T:
-    """What this returns. Raises `Unreadable` if it takes longer; then it goes on, and nobody waits for it."""
-    found: Future[T] = Future()
+    """Return the result of `call`. Raises `Unreadable` after `patience_s` seconds; the call then goes on unattended."""
+    result: Future[T] = Future()
 
     def run() -> None:
         try:
-            found.set_result(call())
+            result.set_result(call())
         except BaseException as error:
-            found.set_exception(error)
+            result.set_exception(error)
 
     Thread(target=run, daemon=True).start()
     try:
-        return found.result(patience_s)
+        return result.result(patience_s)
     except TimeoutError as error:
         raise Unreadable(f"{TOPIC} of {bootstrap} cannot be read: no answer in {patience_s:g} s") from error
 
 
 def reach(bootstrap: str) -> None:
-    """Raises `Unreadable` if nobody listens at any of these addresses."""
+    """Raise `Unreadable` if none of these addresses accepts a connection."""
     problem = "it is not of the form HOST:PORT"
     for address in bootstrap.split(","):
         host, _, port = address.strip().rpartition(":")
@@ -120,18 +124,18 @@ def reach(bootstrap: str) -> None:
 
 @contextmanager
 def reading(bootstrap: str) -> Iterator[None]:
-    """Raises `Unreadable` for what the connector raises within."""
+    """Convert an error of the connector within the block to `Unreadable`."""
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
-        found = _OF_CONNECTOR.search(str(error))
-        if found is None:
+        match = _OF_CONNECTOR.search(str(error))
+        if match is None:
             raise
-        raise Unreadable(f"{TOPIC} of {bootstrap} cannot be read: {found[1].strip().rstrip('.')}") from error
+        raise Unreadable(f"{TOPIC} of {bootstrap} cannot be read: {match[1].strip().rstrip('.')}") from error
 
 
 def _partitions(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> list[int]:
-    """The numbers of the topic's partitions."""
+    """Return the numbers of the topic's partitions."""
     java: Any = spark._jvm
     admins = java.org.apache.kafka.clients.admin.AdminClient
     if isinstance(admins, JavaPackage):
@@ -151,7 +155,7 @@ def _partitions(spark: SparkSession, bootstrap: str, options: Mapping[str, str])
 
 
 def _sentence(error: Py4JJavaError) -> str:
-    """What the innermost of Java's errors says."""
+    """Return the message of the innermost Java error."""
     java = error.java_exception
     while java.getCause() is not None:
         java = java.getCause()

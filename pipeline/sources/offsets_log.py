@@ -1,13 +1,13 @@
-"""Source `kafka_offsets_log`: segments of `__consumer_offsets` as a broker keeps them, one row a record.
+"""Source `kafka_offsets_log`: log segments of `__consumer_offsets` from a broker's disk, one row a record.
 
-Decides which files are read and how they are split into tasks. The path is a segment, a partition's folder
-(`__consumer_offsets-7`), a broker's log folder, or several of these separated by commas, on this machine or in a store
-(`places.py`). Files must be readable under the same path on every worker. Rows are those of `LOG_RECORDS` in
-`schemas.py`; a row whose `reason` is not null stands for bytes that could not be read, or for what is missing.
+The path is a segment, a partition's folder (`__consumer_offsets-7`), a broker's log folder, or several of these
+separated by commas, on this machine or in a store (`places.py`). Every worker must be able to read the same path. Rows
+are those of `LOG_RECORDS` in `schemas.py`; a row whose `reason` is not null stands for unreadable bytes or missing
+records.
 
-Options: `splitBytes` (16 MiB), the least size of a task's part of a segment; `records`, which rows to read (default:
-all): `commits`, committed offsets and ends of transactions with the few columns that their history is made of, or
-`others`, all but committed offsets. To read twice costs less than to keep every column of nearly all rows.
+Options: `splitBytes` (16 MiB), the least size of a task's part of a segment; `records`, the rows to read (default:
+all): `commits`, committed offsets and ends of transactions with the few columns that their history needs, or `others`,
+all but committed offsets. Reading twice costs less than reading every column of nearly all rows.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _BATCH_START: Final = Struct(">qi")
 
 
 COMMITS: Final = (
-    *("log", "offsets_partition", "record_offset", "timestamp", "kind", "tombstone", "group", "topic", "partition"),
-    *("offset", "producer_id", "transactional", "control", "reason"),
+    *("log", "offsets_partition", "record_offset", "timestamp", "kind", "tombstone", "group_id", "topic", "partition"),
+    *("committed_offset", "producer_id", "transactional", "control", "reason"),
 )
-"""The columns of rows of `commits`."""
+"""The columns of rows with option `records` `commits`."""
 _CHOICES: Final = ("", "commits", "others")
 
 
 class Part(NamedTuple):
-    """What one task reads: the batches that begin in [start, end) of a segment of size `size`.
+    """A part of a segment for one task: the batches that begin in [start, end) of a segment of size `size`.
 
-    From log offset `dense` on no offset may be missing, and the batch after the last one begins with `following`;
-    None where nobody knows.
+    From log offset `dense` on, no offset may be missing. `following` is the base offset of the next batch after the
+    part. Both are None if unknown.
     """
 
     path: str
@@ -64,26 +64,28 @@ class Part(NamedTuple):
 
 
 def segments(paths: str, settings: Settings = ()) -> list[Place]:
-    """The segments at these paths, in order, each once. Raises `Unreadable`."""
-    found: dict[str, Place] = {}
+    """Return the segments at these paths, in order, each once. Raises `Unreadable`."""
+    by_path: dict[str, Place] = {}
     for name in paths.split(","):
         path = Place(name.strip(), settings)
         kind, _ = path.info()
         if kind == "file":
-            found[path.real()] = path
+            by_path[path.real()] = path
             continue
         if kind == "nothing":
             raise Unreadable(f"{path} does not exist")
         for folder in [path, *(each for each in path.children() if _FOLDER.search(each.name))]:
-            found |= {file.real(): file for file in live(folder)}
-    return sorted(found.values())
+            by_path |= {file.real(): file for file in live(folder)}
+    return sorted(by_path.values())
 
 
 def live(folder: Place) -> list[Place]:
-    """The segments of a partition's folder that count, as a broker finds them when it starts (Kafka's
-    `LogLoader.removeTempFilesAndCollectSwapFiles`): what was to be deleted or was not wholly cleaned does not; a
-    segment that was cleaned but not yet put in place (`.swap`) counts instead of those it has the offsets of, unless
-    cleaning of what comes at or before it was not finished."""
+    """Return the segments of a partition's folder that a starting broker would load.
+
+    As Kafka's `LogLoader.removeTempFilesAndCollectSwapFiles`: deleted files and files of unfinished cleaning do not
+    count. A `.swap` segment, cleaned but not yet renamed, counts instead of the segments whose offsets it covers,
+    unless a `.cleaned` file at or before its offset shows that the cleaning did not finish.
+    """
     files = [file for file in folder.children() if _SEGMENT.match(file.name)]
     unfinished = min((_base(file) for file in files if file.name.endswith(".cleaned")), default=None)
     swaps = [file for file in files if file.name.endswith(".log.swap")]
@@ -101,19 +103,22 @@ def _base(file: Place) -> int:
 
 
 def _next_offset(file: Place) -> int:
-    """The log offset after a segment's last batch."""
+    """Return the log offset after a segment's last batch."""
     after = _base(file)
     if file.size():
         data = file.content()
-        for found in batches.walk(data, 0, len(data)):
-            if isinstance(found, batches.Batches):
-                after = int(found.header["base_offset"][-1]) + int(found.header["last_offset_delta"][-1]) + 1
+        for piece in batches.walk(data, 0, len(data)):
+            if isinstance(piece, batches.Batches):
+                after = int(piece.header["base_offset"][-1]) + int(piece.header["last_offset_delta"][-1]) + 1
     return after
 
 
 def log_of(path: Place) -> str:
-    """The log a segment is of, the same for all copies of it: the id of the topic, which brokers keep beside it, and
-    the partition; without an id the folder's name, and without a number its path."""
+    """Return the identity of a segment's log, the same for all copies of the log.
+
+    It is the topic id, which brokers keep beside the segment, and the partition. Without an id it is the folder's name;
+    without a partition number, the folder's path.
+    """
     folder = path.parent
     if partition_of(path) is None:
         return folder.real()
@@ -122,8 +127,10 @@ def log_of(path: Place) -> str:
 
 
 def dense_from(path: Place) -> int:
-    """The log offset from which on no offset may be missing: what a broker has never cleaned. Where the broker has
-    kept no account of it beside the folder, that is the segment it appended to."""
+    """Return the log offset from which on no offset may be missing: the part of the log that was never cleaned.
+
+    Without a cleaner checkpoint beside the folder, that is only the active segment.
+    """
     if not _SEGMENT.match(path.name):
         return 0
     last = max(_base(file) for file in live(path.parent))
@@ -132,8 +139,7 @@ def dense_from(path: Place) -> int:
 
 
 def _following(path: Place) -> int | None:
-    """The log offset that comes after a segment, as the next one or the broker's account of what was committed has
-    it; None if nobody knows."""
+    """Return the log offset after a segment: that of the next segment, or the broker's checkpoint; None if unknown."""
     if not _SEGMENT.match(path.name):
         return None
     later = [_base(file) for file in live(path.parent) if _base(file) > _base(path)]
@@ -141,7 +147,7 @@ def _following(path: Place) -> int | None:
 
 
 def _checkpoint(folder: Place, name: str) -> int | None:
-    """What a file of the broker's has for this partition: offsets of all its partitions, after two lines."""
+    """Return the offset of this partition in a checkpoint file of the broker: two lines, then a line per partition."""
     for line in (folder.beside(name).text() or "").splitlines()[2:]:
         topic, _, rest = line.partition(" ")
         number, _, offset = rest.partition(" ")
@@ -151,16 +157,16 @@ def _checkpoint(folder: Place, name: str) -> int | None:
 
 
 def partition_of(path: Place) -> int | None:
-    """The partition of `__consumer_offsets` a segment is of, by its folder's name."""
-    found = _FOLDER.search(path.parent.name)
-    return None if found is None else int(found[1])
+    """Return the partition of `__consumer_offsets` of a segment, by the name of its folder."""
+    match = _FOLDER.search(path.parent.name)
+    return None if match is None else int(match[1])
 
 
 def parts(path: Place, split_bytes: int) -> list[Part]:
-    """A segment in parts of at least `split_bytes` that begin where batches begin.
+    """Split a segment into parts of at least `split_bytes` that begin where batches begin.
 
-    Boundaries come from the segment's offset index, which has an entry for about every 4 KiB, if it fits the segment;
-    else the headers of all batches are walked. What is packed or in a store is read as a whole, by one task.
+    Boundaries come from the offset index of the segment, which has an entry about every 4 KiB, if it fits the segment;
+    else from the headers of all batches. A compressed segment, or one in a store, is one part.
     """
     size = path.size()
     if not size:
@@ -189,7 +195,7 @@ def _indexed(path: Place, data: mmap.mmap, split_bytes: int) -> list[int] | None
     base = _BATCH_START.unpack_from(data, 0)[0]
     for last_delta, position in _INDEX_ENTRY.iter_unpack(raw[: len(raw) // _INDEX_ENTRY.size * _INDEX_ENTRY.size]):
         if position <= starts[-1] or position + _MAGIC_AT >= len(data):
-            # A broker makes the file longer than it needs, of zeroes.
+            # Brokers allocate the index file in advance and fill it with zeroes.
             continue
         if position - starts[-1] >= split_bytes:
             offset, _ = _BATCH_START.unpack_from(data, position)
@@ -200,7 +206,7 @@ def _indexed(path: Place, data: mmap.mmap, split_bytes: int) -> list[int] | None
 
 
 class OffsetsLog(DataSource):
-    """`spark.read.format("kafka_offsets_log")`."""
+    """The data source of `spark.read.format("kafka_offsets_log")`."""
 
     @classmethod
     def name(cls) -> str:
@@ -219,14 +225,14 @@ class OffsetsLog(DataSource):
         return OffsetsLogReader(paths, split_bytes, settings_of(self.options), self._records())
 
     def _records(self) -> str:
-        found = str(self.options.get("records", ""))
-        if found not in _CHOICES:
-            raise ValueError(f"option records is one of {', '.join(_CHOICES[1:])}, not {found}")
-        return found
+        choice = str(self.options.get("records", ""))
+        if choice not in _CHOICES:
+            raise ValueError(f"option records is one of {', '.join(_CHOICES[1:])}, not {choice}")
+        return choice
 
 
 class OffsetsLogReader(DataSourceReader):
-    """Plans and reads the parts."""
+    """Reader of the source: plans the parts and reads them."""
 
     def __init__(self, paths: str, split_bytes: int, settings: Settings = (), which: str = "") -> None:
         self.paths = paths
@@ -245,8 +251,10 @@ class OffsetsLogReader(DataSourceReader):
 
 
 def grouped(planned: list[Part], size: int) -> Iterator[list[Part]]:
-    """Small parts together, so that a broker's fifty nearly empty partitions are not fifty tasks. One at least: Spark
-    asks for it."""
+    """Group small parts, so that a broker's fifty nearly empty partitions are not fifty tasks.
+
+    Yields at least one group, which may be empty: Spark needs one.
+    """
     group: list[Part] = []
     total = 0
     for part in planned:
@@ -259,22 +267,22 @@ def grouped(planned: list[Part], size: int) -> Iterator[list[Part]]:
 
 
 def read_part(part: Part, settings: Settings = ()) -> Iterator[pa.RecordBatch]:
-    """The rows of one part of a segment. Raises `Unreadable`."""
+    """Read the rows of one part of a segment. Raises `Unreadable`."""
     path = Place(part.path, settings)
     if path.size() < part.size:
-        raise Unreadable(f"{path} is another file here than where the work was planned: it is shorter")
+        raise Unreadable(f"{path} is shorter on this machine than on the one that planned the work")
     source = records.Source(part.path, partition_of(path), log_of(path))
     data = path.content()
     expected: int | None = None
-    for found in batches.walk(data, part.start, len(data) if path.is_packed else part.end):
-        if isinstance(found, batches.Damage):
+    for piece in batches.walk(data, part.start, len(data) if path.is_packed else part.end):
+        if isinstance(piece, batches.Damage):
             expected = None
-            yield records.damage(source, *found)
+            yield records.damage(source, *piece)
             continue
         if part.dense is not None:
-            yield from _missing(source, found, part.dense, expected)
-        expected = int(found.header["base_offset"][-1]) + int(found.header["last_offset_delta"][-1]) + 1
-        yield from records.decode(found, source)
+            yield from _missing(source, piece, part.dense, expected)
+        expected = int(piece.header["base_offset"][-1]) + int(piece.header["last_offset_delta"][-1]) + 1
+        yield from records.decode(piece, source)
     if part.dense is None or part.following is None or expected is None:
         return
     if part.dense <= expected < part.following:
@@ -282,22 +290,22 @@ def read_part(part: Part, settings: Settings = ()) -> Iterator[pa.RecordBatch]:
 
 
 def chosen(rows: pa.RecordBatch, which: str) -> pa.RecordBatch:
-    """The rows and columns that option `records` asks for."""
+    """Select the rows and columns of option `records`."""
     if not which:
         return rows
     sound, kind = pc.is_null(rows["reason"]), pc.fill_null(pc.equal(rows["kind"], "OffsetCommit"), False)
     if which == "others":
         return rows.filter(pc.invert(pc.and_(sound, kind)))
-    kept = pc.and_(sound, pc.or_(kind, pc.is_valid(rows["control"])))
-    return rows.filter(kept).select([name for name in rows.schema.names if name in COMMITS])
+    mask = pc.and_(sound, pc.or_(kind, pc.is_valid(rows["control"])))
+    return rows.filter(mask).select([name for name in rows.schema.names if name in COMMITS])
 
 
 def _missing(
-    source: records.Source, found: batches.Batches, dense: int, expected: int | None
+    source: records.Source, sound: batches.Batches, dense: int, expected: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """What is missing before and between these batches."""
-    first = found.header["base_offset"].astype(np.int64)
-    after = first + found.header["last_offset_delta"] + 1
+    """Yield a row for each gap before and between these batches."""
+    first = sound.header["base_offset"].astype(np.int64)
+    after = first + sound.header["last_offset_delta"] + 1
     before = np.append(first[0] if expected is None else expected, after[:-1])
     for index in np.flatnonzero((first > before) & (before >= dense)).tolist():
-        yield records.gap(source, int(found.positions[index]), int(before[index]), int(first[index]) - 1)
+        yield records.gap(source, int(sound.positions[index]), int(before[index]), int(first[index]) - 1)

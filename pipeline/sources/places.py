@@ -1,9 +1,9 @@
-"""Files to be read, on this machine or in a store: where they are, how large, and their bytes. It knows no formats.
+"""Files on this machine or in a store: their address, size and bytes, and how small ones are written.
 
-A place is a path of this machine, or an address whose scheme pyarrow has a file system for: `s3://` (Hadoop calls it
-`s3a://`, which is taken too), `gs://`, `abfss://`, `hdfs://`. What Hadoop's settings say of S3 (`fs.s3a.endpoint` and
-the like) comes as options of the source, as the sources are asked where Spark's settings are not. Files ending in
-`.gz` and `.zst` are read as what is in them, from their beginning to their end.
+A place is a local path, or an address whose scheme pyarrow has a file system for: `s3://` (also as Hadoop's `s3a://`),
+`gs://`, `abfss://`, `hdfs://`. Hadoop's settings for S3 (`fs.s3a.endpoint` and the like) arrive as options of the
+source, because workers cannot read Spark's settings. Files ending in `.gz` and `.zst` are decompressed, from beginning
+to end.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ import gzip
 import io
 import mmap
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs
 
 PACKED: Final = (".gz", ".zst")
 TIMES_PACKED: Final = 10
-"""What is packed is about so many times as large."""
+"""Estimate of the compression ratio."""
 AHEAD: Final = 8 << 20
-"""So many bytes of a file in a store are asked for at once: a request takes a store longer than bytes do."""
+"""How many bytes of a file in a store to request at once: a request takes longer than its bytes."""
 LINE: Final = 64 << 10
-"""Enough for nearly every line."""
+"""Bytes to read ahead for one line; nearly every line is shorter."""
 _OPTION: Final = "fs."
 _S3: Final = {
     "fs.s3a.access.key": "access_key",
@@ -41,16 +43,21 @@ class Unreadable(Exception):
 
 
 Settings = tuple[tuple[str, str], ...]
-"""Settings of Hadoop's that matter here, sorted, so that they can be kept with a place."""
+"""Hadoop's settings for stores, as a sorted tuple so that they are hashable."""
 
 
 def settings_of(options: Mapping[str, str]) -> Settings:
-    """Those among the options of a source."""
+    """Select Hadoop's settings from the options of a source."""
     return tuple(sorted((name, value) for name, value in options.items() if name.lower().startswith(_OPTION)))
 
 
+def store_settings(config: Mapping[str, str]) -> Settings:
+    """Select the settings for stores from Spark's settings, under Hadoop's names."""
+    return settings_of({name.removeprefix("spark.hadoop."): value for name, value in config.items()})
+
+
 class Place:
-    """A file or folder. Raises `Unreadable` where it is asked for what is not there."""
+    """A file or folder. Its methods raise `Unreadable` if it does not exist or is not of the right kind."""
 
     def __init__(self, address: str, settings: Settings = ()) -> None:
         self.address = address.removeprefix("file:") if address.startswith("file:") else address
@@ -73,11 +80,11 @@ class Place:
 
     @property
     def parent(self) -> Place:
-        """The folder it is in."""
+        """The folder of this place."""
         return Place(self.address.rstrip("/").rpartition("/")[0], self.settings)
 
     def beside(self, name: str) -> Place:
-        """A file in the same folder."""
+        """Return a file in the same folder."""
         return Place(f"{self.parent.address}/{name}", self.settings)
 
     @property
@@ -89,41 +96,41 @@ class Place:
         return self.name.endswith(PACKED)
 
     def real(self) -> str:
-        """The same for all names of one file."""
+        """Return the resolved path: the same for all names of one file."""
         return str(Path(self.address).resolve()) if self.is_local else self.address
 
     def info(self) -> tuple[str, int]:
-        """`file`, `folder` or `nothing`, and how many bytes a file has."""
-        files, path = _found(self)
+        """Return `file`, `folder` or `nothing`, and the size of a file in bytes."""
+        files, path = _file_system(self)
         try:
             about = files.get_file_info(path)
         except (OSError, pa.ArrowException) as error:
-            raise Unreadable(f"{self} cannot be read: {_reason(error)}") from error
+            raise Unreadable(f"{self} cannot be read: {reason_of(error)}") from error
         kind = {pa.fs.FileType.File: "file", pa.fs.FileType.Directory: "folder"}.get(about.type, "nothing")
         return kind, about.size or 0
 
     def size(self) -> int:
-        """Bytes of a file."""
+        """Return the size of a file in bytes."""
         kind, size = self.info()
         if kind != "file":
-            raise Unreadable(f"{self} cannot be read here: it is no file")
+            raise Unreadable(f"{self} cannot be read here: it is not a file")
         return size
 
     def content_size(self) -> int:
-        """About how many bytes there are to read of a file: of one that is packed nobody knows before."""
+        """Return the size of a file in bytes after decompression, which for a compressed file is an estimate."""
         return self.size() * (TIMES_PACKED if self.is_packed else 1)
 
     def children(self) -> list[Place]:
-        """What is in a folder."""
-        files, path = _found(self)
+        """Return the contents of a folder, sorted."""
+        files, path = _file_system(self)
         try:
-            found = files.get_file_info(pa.fs.FileSelector(path))
+            entries = files.get_file_info(pa.fs.FileSelector(path))
         except (OSError, pa.ArrowException) as error:
-            raise Unreadable(f"{self} cannot be read: {_reason(error)}") from error
-        return sorted(Place(f"{self.address.rstrip('/')}/{each.base_name}", self.settings) for each in found)
+            raise Unreadable(f"{self} cannot be read: {reason_of(error)}") from error
+        return sorted(Place(f"{self.address.rstrip('/')}/{each.base_name}", self.settings) for each in entries)
 
     def open(self, ahead: int = AHEAD) -> BinaryIO:
-        """The bytes, of a store so many `ahead`; those of a packed file cannot be gone back in."""
+        """Open the file, reading `ahead` bytes at once from a store; a compressed file cannot seek backwards."""
         try:
             raw = self._raw(ahead)
             if self.name.endswith(".gz"):
@@ -132,42 +139,67 @@ class Place:
                 return io.BufferedReader(pa.CompressedInputStream(raw, "zstd"))
             return raw
         except (OSError, pa.ArrowException) as error:
-            raise Unreadable(f"{self} cannot be read here: {_reason(error)}") from error
+            raise Unreadable(f"{self} cannot be read here: {reason_of(error)}") from error
 
     def first_line(self) -> bytes:
-        """The first line, with its end if it is whole."""
+        """Return the first line, including its line end if it is complete."""
         with self.open(LINE) as file:
             return file.readline()
 
     def _raw(self, ahead: int) -> BinaryIO:
         if self.is_local:
             return Path(self.address).open("rb")
-        files, path = _found(self)
+        files, path = _file_system(self)
         return io.BufferedReader(files.open_input_file(path), ahead)
 
     def content(self) -> mmap.mmap | bytes:
-        """All bytes."""
+        """Return all bytes."""
         with self.open() as file:
             if self.is_local and not self.is_packed:
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             try:
                 return file.read()
             except (OSError, EOFError, pa.ArrowException) as error:
-                raise Unreadable(f"{self} cannot be unpacked: {_reason(error)}") from error
+                raise Unreadable(f"{self} cannot be unpacked: {reason_of(error)}") from error
 
     def text(self) -> str | None:
-        """What a small file says; None if it is not there."""
+        """Return the text of a small file; None if it does not exist."""
         if self.info()[0] != "file":
             return None
         with self.open() as file:
             return file.read().decode()
 
+    def write(self, text: str) -> None:
+        """Create or replace a file with this text. Readers see the old text or the new one. Raises OSError."""
+        if not self.is_local:
+            files, path = _file_system(self)
+            with files.open_output_stream(path) as stream:
+                stream.write(text.encode())
+            return
+        place = Path(self.address)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        whole = place.with_name(f".{place.name}.{uuid4().hex}")
+        whole.write_text(text, newline="")
+        whole.replace(place)
 
-def _reason(error: BaseException) -> str:
-    return getattr(error, "strerror", None) or str(error).splitlines()[0]
+    def remove(self) -> None:
+        """Delete a file, or a folder with its contents, if there is one. Raises OSError."""
+        files, path = _file_system(self)
+        kind, _ = self.info()
+        # Another process may delete it at the same time.
+        with suppress(FileNotFoundError):
+            if kind == "file":
+                files.delete_file(path)
+            elif kind == "folder":
+                files.delete_dir(path)
 
 
-def _found(place: Place) -> tuple[Any, str]:
+def reason_of(error: BaseException) -> str:
+    """Return what the system says about an error, in one line."""
+    return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _file_system(place: Place) -> tuple[Any, str]:
     if place.is_local:
         return _local(), place.address
     parts = urlsplit(place.address)
@@ -184,14 +216,14 @@ def _local() -> Any:
 @lru_cache(maxsize=16)
 def _store(scheme: str, host: str, settings: Settings) -> Any:
     if scheme in ("s3", "s3a", "s3n"):
-        named = dict(settings)
-        about: dict[str, Any] = {_S3[name]: value for name, value in named.items() if name in _S3}
-        if endpoint := named.get("fs.s3a.endpoint"):
-            secure = endpoint.startswith("https") or named.get("fs.s3a.connection.ssl.enabled", "true") == "true"
+        values = dict(settings)
+        about: dict[str, Any] = {_S3[name]: value for name, value in values.items() if name in _S3}
+        if endpoint := values.get("fs.s3a.endpoint"):
+            secure = endpoint.startswith("https") or values.get("fs.s3a.connection.ssl.enabled", "true") == "true"
             about["endpoint_override"] = endpoint.rpartition("//")[2]
             about["scheme"] = "http" if endpoint.startswith("http://") or not secure else "https"
         return pa.fs.S3FileSystem(**about)
     try:
         return pa.fs.FileSystem.from_uri(f"{scheme}://{host}/")[0]
     except (OSError, pa.ArrowException, ValueError) as error:
-        raise Unreadable(f"{scheme}://{host} cannot be read: {_reason(error)}") from error
+        raise Unreadable(f"{scheme}://{host} cannot be read: {reason_of(error)}") from error

@@ -1,1 +1,1 @@
-"""The tables, as functions from DataFrames to DataFrames. None of them reads or writes files; `warehouse.py` does."""
+"""The tables, as functions from DataFrames to DataFrames; `warehouse.py` reads and writes the files."""

@@ -1,9 +1,7 @@
-"""What a coordinator's trace says of one group: its requests, answers and members.
+"""The events of one group in a coordinator's trace: exchanges, commits, changes of members and of the state.
 
-Decides how an exchange of each API of classic groups, a commit, a member's coming and a change of state look as events;
-heartbeats with epochs are in `heartbeats.py`. An event is
-(mono, kind, fields as JSON text); sequence number and wall time are put on by whoever merges groups into a trace. When
-anything happens is not known here.
+`heartbeats.py` has the bodies of heartbeats with epochs. An event is (mono, kind, fields as JSON text); `write.py` adds
+the sequence number and the wall time when it merges groups into a trace.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from kafka_shim.pipeline.generate.faults import Fault
 
-Emitted: TypeAlias = tuple[float, str, str]
+Event: TypeAlias = tuple[float, str, str]
 Partition: TypeAlias = tuple[str, int]
 
 REBALANCE_TIMEOUT_MS: Final = 300_000
@@ -37,13 +35,13 @@ class Member:
     owned: list[Partition] = field(default_factory=list)
     heartbeat_text: str = ""
     epoch: int = 0
-    """Of a member of a group with epochs, as all that follows."""
+    """The member epoch; this and the following fields are for groups with epochs."""
     state: str = "STABLE"
     revoking: list[Partition] = field(default_factory=list)
     revoked_at: float = 0.0
-    """When it will have given up what it is to."""
+    """When the member will have given up the partitions in `revoking`."""
     acknowledges: bool = False
-    """Whether its next heartbeat says what it owns."""
+    """True if the next heartbeat reports the owned partitions."""
     last_heartbeat: float = 0.0
 
 
@@ -56,8 +54,8 @@ class Commit:
     offsets: list[tuple[str, int, int]]
 
 
-class Telling:
-    """One group, and how it is told of."""
+class TraceEvents:
+    """A group: its members, offsets and faults, and the events about them."""
 
     def __init__(self, index: int, node: int, fault: Fault, start: float, duration: float, seed: int) -> None:
         rng = self.rng = Random(f"{seed} group {index}")
@@ -68,7 +66,7 @@ class Telling:
         self.end = start + duration
         self.cooperative = rng.random() < 0.5
         self.protocol = "cooperative-sticky" if self.cooperative else rng.choice(["range", "roundrobin"])
-        # A fault that needs a second member, or a static one, gets its way.
+        # All faults need a second member, one needs static members.
         self.size = rng.randint(2, 6) if fault is Fault.NONE else rng.randint(3, 6)
         self.static = fault is Fault.FENCED_ACCEPTED or (fault is Fault.NONE and rng.random() < 0.2)
         self.session_timeout_ms = 45_000 if rng.random() < 0.8 else 10_000
@@ -87,46 +85,46 @@ class Telling:
         self.trigger = ""
         self.members: list[Member] = []
         self.commits: list[Commit] = []
-        self.listed: list[dict[str, Any]] = []
+        self.faults: list[dict[str, Any]] = []
         self.now = self.start
         self._serial = 0
 
-    # What is listed and emitted.
+    # Faults and events.
 
-    def note(self, kind: str, **what: Any) -> None:
-        """Put a fault on the list."""
-        self.listed.append({"kind": kind, "group": self.group_id, **what})
+    def add_fault(self, kind: str, **what: Any) -> None:
+        """Add a fault to the list."""
+        self.faults.append({"kind": kind, "group": self.group_id, **what})
 
-    def event(self, at: float, kind: str, **fields: Any) -> Emitted:
+    def event(self, at: float, kind: str, **fields: Any) -> Event:
         return at, kind, _dumps(fields)[1:-1]
 
     def _exchange(
         self, member: Member, at: float, arrived: float, api: str, version: int, request: dict[str, Any],
-        answer: dict[str, Any], *, said_id: str | None = None,
-    ) -> Emitted:  # fmt: skip
+        answer: dict[str, Any], *, member_id: str | None = None,
+    ) -> Event:  # fmt: skip
         member.correlation += 1
         return self.event(
             at, "exchange", conn=member.conn, node=self.node, api=api, version=version,
             correlation_id=member.correlation, client_id=member.client_id,
             group="" if api == "OffsetFetch" else self.group_id,
-            member=(member.member_id if said_id is None else said_id) or None, arrived=arrived,
+            member=(member.member_id if member_id is None else member_id) or None, arrived=arrived,
             request=request, answer=answer, error=answer.get("error_code", 0),
         )  # fmt: skip
 
-    def _member_event(self, at: float, member: Member, change: str, rule: str) -> Emitted:
+    def _member_event(self, at: float, member: Member, change: str, rule: str) -> Event:
         return self.event(
             at, "member", group=self.group_id, member_id=member.member_id, instance_id=member.instance_id,
             client_id=member.client_id, client_host=member.host, change=change, rule=rule,
         )  # fmt: skip
 
-    def _state(self, at: float, to: str, rule: str) -> Emitted:
+    def _state(self, at: float, to: str, rule: str) -> Event:
         before, self.state = self.state, to
         return self.event(
             at, "state", group=self.group_id, **{"from": before}, to=to, generation=self.generation, cause=self.cause,
             trigger=self.trigger, rule=rule,
         )  # fmt: skip
 
-    # Who there is.
+    # Members and their requests.
 
     def _new_member(self, number: int, instance_id: str | None = None) -> Member:
         self._serial += 1
@@ -140,9 +138,9 @@ class Telling:
             instance_id=instance_id,
         )
 
-    def heartbeat(self, member: Member, at: float, error: int = 0, generation: int | None = None) -> Emitted:
+    def heartbeat(self, member: Member, at: float, error: int = 0, generation: int | None = None) -> Event:
         if error == 0 and generation is None and member.heartbeat_text:
-            # By far the most frequent event: the text but for its numbers is made once a generation.
+            # Fast path for the most frequent event: all but its numbers is the same for a generation.
             member.correlation += 1
             head, tail = member.heartbeat_text.split("\0")
             return at, "exchange", f'{head}{member.correlation},"arrived":{at - 0.0002:.6f},{tail}'
@@ -162,8 +160,7 @@ class Telling:
     def _heartbeat_body(
         self, member: Member, error: int, generation: int | None
     ) -> tuple[str, int, dict[str, Any], dict[str, Any]]:
-        """API, version, request and answer of a heartbeat that says nothing new; of `generation` if it is not the
-        member's."""
+        """Return API, version, request and answer of a heartbeat without news; `generation` overrides the member's."""
         request = {
             "group_id": self.group_id, "generation_id": self.generation if generation is None else generation,
             "member_id": member.member_id, "group_instance_id": member.instance_id,
@@ -171,10 +168,10 @@ class Telling:
         return "Heartbeat", 4, request, {"throttle_time_ms": 0, "error_code": error}
 
     def _generation_of(self, member: Member) -> int:
-        """The generation that a member commits with."""
+        """Return the generation that a member commits with."""
         return self.generation
 
-    def _commit(self, member: Member, at: float, offsets: dict[Partition, int]) -> Iterator[Emitted]:
+    def _commit(self, member: Member, at: float, offsets: dict[Partition, int]) -> Iterator[Event]:
         topics: dict[str, dict[int, int]] = {}
         for (topic, partition), offset in offsets.items():
             topics.setdefault(topic, {})[partition] = offset
@@ -208,7 +205,7 @@ class Telling:
         self.committed.update(offsets)
         self.commits.append(Commit(at, self.group_id, [(t, p, offset) for (t, p), offset in offsets.items()]))
 
-    def _fetch_offsets(self, member: Member, at: float, lie: bool = False) -> Emitted:
+    def _fetch_offsets(self, member: Member, at: float, lie: bool = False) -> Event:
         topics: dict[str, list[dict[str, Any]]] = {}
         for index, each in enumerate(member.owned):
             offset = self.committed.get(each, -1) + (12_345 if lie and index == 0 else 0)
@@ -218,7 +215,7 @@ class Telling:
                     "metadata": "", "error_code": 0,
                 }
             )  # fmt: skip
-        named = [{"name": topic, "partitions": each} for topic, each in topics.items()]
+        topic_answers = [{"name": topic, "partitions": each} for topic, each in topics.items()]
         request = {
             "group_id": "", "topics": None, "require_stable": True,
             "groups": [
@@ -230,9 +227,9 @@ class Telling:
         }  # fmt: skip
         answer = {
             "throttle_time_ms": 0, "topics": [], "error_code": 0,
-            "groups": [{"group_id": self.group_id, "topics": named, "error_code": 0}],
+            "groups": [{"group_id": self.group_id, "topics": topic_answers, "error_code": 0}],
         }  # fmt: skip
-        return self._exchange(member, at, at - 0.0003, "OffsetFetch", 9, request, answer, said_id="")
+        return self._exchange(member, at, at - 0.0003, "OffsetFetch", 9, request, answer, member_id="")
 
     def _join_request(self, member: Member, member_id: str) -> dict[str, Any]:
         return {

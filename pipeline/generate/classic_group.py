@@ -1,6 +1,6 @@
-"""What befalls one classic group: its members come, go, restart and fail.
+"""One classic group of generated data: members join, leave, restart and fail, and its fault.
 
-Decides what its fault comes to. Time is a number; all chance comes from the random generator of the group.
+Time is a number; all random choices come from the group's own generator.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from kafka_shim.pipeline.generate.faults import Fault
 from kafka_shim.pipeline.generate.rounds import HEARTBEAT_S, Rounds
-from kafka_shim.pipeline.generate.telling import Emitted, Member
+from kafka_shim.pipeline.generate.trace_events import Event, Member
 
 
-class Group(Rounds):
-    """One classic group."""
+class ClassicGroup(Rounds):
+    """A classic group, with its fault."""
 
-    # Comings and goings.
+    # Members come and go.
 
-    def first_members(self) -> Iterator[Emitted]:
+    def first_members(self) -> Iterator[Event]:
         yield self.event(
             self.now, "group", group=self.group_id, partition=self.offsets_partition, change="created", state="Empty",
             generation=0, members=0,
@@ -31,8 +31,8 @@ class Group(Rounds):
             yield from self._enter(member)
         yield from self.rebalance("NEW_MEMBER", joining[0].member_id, "add", joining=joining, initial=True)
 
-    def _enter(self, member: Member) -> Iterator[Emitted]:
-        """Up to where the member is in the group; the round is to follow at once."""
+    def _enter(self, member: Member) -> Iterator[Event]:
+        """Make a member part of the group; the caller begins the round at once."""
         if member.instance_id is None:
             yield self._member_event(self.now, member, "pending", "hand-out-id")
             answer = self._join_answer(member, "", [], error=79)
@@ -43,13 +43,13 @@ class Group(Rounds):
         self.members.append(member)
         yield self._member_event(self.now, member, "added", "add")
 
-    def join(self, member: Member, **how: Any) -> Iterator[Emitted]:
-        """A member joins the group that is Stable."""
+    def join(self, member: Member, **how: Any) -> Iterator[Event]:
+        """Let a member join a Stable group."""
         yield from self._enter(member)
         yield from self.rebalance("NEW_MEMBER", member.member_id, "add", joining=[member], **how)
 
-    def leave(self, member: Member, reason: str | None = None, **how: Any) -> Iterator[Emitted]:
-        """A member says good-bye; `reason` is what it says."""
+    def leave(self, member: Member, reason: str | None = None, **how: Any) -> Iterator[Event]:
+        """Let a member leave; `reason` is the one in its request."""
         self.members.remove(member)
         yield self._member_event(self.now, member, "left", "leave")
         request = {
@@ -64,19 +64,21 @@ class Group(Rounds):
                 {"member_id": member.member_id, "group_instance_id": member.instance_id, "error_code": 0}
             ],
         }  # fmt: skip
-        yield self._exchange(member, self.now + 0.0001, self.now - 0.0002, "LeaveGroup", 5, request, answer, said_id="")
+        yield self._exchange(
+            member, self.now + 0.0001, self.now - 0.0002, "LeaveGroup", 5, request, answer, member_id=""
+        )
         cause = "MEMBER_LEFT" if reason is None else "POLL_TIMEOUT_REASON"
         self.now += 0.0001
         yield from self.rebalance(cause, member.member_id, "leave", **how)
 
-    def expire(self, member: Member) -> Iterator[Emitted]:
-        """A member's session ends; it was silent long enough before."""
+    def expire(self, member: Member) -> Iterator[Event]:
+        """Expire a member's session; it has been silent long enough."""
         self.members.remove(member)
         yield self._member_event(self.now, member, "expired", "expire")
         yield from self.rebalance("SESSION_EXPIRED", member.member_id, "expire")
 
-    def take_over(self, old: Member) -> Iterator[Emitted]:
-        """A static member restarts: the new id gets the old one's place, and the generation goes on."""
+    def take_over(self, old: Member) -> Iterator[Event]:
+        """Restart a static member: the new id takes the place of the old one, and the generation stays."""
         new = self._new_member(int(old.client_id.rsplit("-", 1)[1]), old.instance_id)
         new.owned, new.next_heartbeat, new.next_commit = old.owned, self.now + 1.0, self.now + 1.0
         self.members[self.members.index(old)] = new
@@ -89,122 +91,122 @@ class Group(Rounds):
             new, self.now + 0.0002, self.now - 0.0002, "JoinGroup", 9, self._join_request(new, ""), answer
         )
 
-    # What befalls it.
+    # The fault of the group.
 
-    def trouble(self) -> Iterator[Emitted]:
-        return self._TROUBLES.get(self.fault, Group._ordinary)(self)
+    def fault_events(self) -> Iterator[Event]:
+        return self._FAULTS.get(self.fault, ClassicGroup._no_fault)(self)
 
-    def _ordinary(self) -> Iterator[Emitted]:
+    def _no_fault(self) -> Iterator[Event]:
         if self.static:
             old = self._victim()
             yield from self.take_over(old)
             yield from self.steady(self.now + 5)
-            # The old process is still there and is told that it is fenced.
+            # The old process is still running and learns that it is fenced.
             yield self.heartbeat(old, self.now, error=82, generation=self.generation)
         yield from self.steady(self.now + 30)
 
-    def _restart(self, member: Member, away: float) -> Iterator[Emitted]:
+    def _restart(self, member: Member, away: float) -> Iterator[Event]:
         yield from self.leave(member)
         yield from self.steady(self.now + away)
         number = int(member.client_id.rsplit("-", 1)[1])
         yield from self.join(self._new_member(number))
 
-    def _storm(self) -> Iterator[Emitted]:
+    def _storm(self) -> Iterator[Event]:
         began, first = self.now, self.generation + 1
         for _ in range(self.rng.randint(4, 8)):
             flapping = self._victim()
             yield from self._restart(flapping, self.rng.uniform(8, 15))
             yield from self.steady(self.now + self.rng.uniform(10, 30))
-        self.note("storm", first_generation=first, last_generation=self.generation, began=began, at=self.now)
+        self.add_fault("storm", first_generation=first, last_generation=self.generation, began=began, at=self.now)
 
-    def _slow_member(self) -> Iterator[Emitted]:
+    def _slow_member(self) -> Iterator[Event]:
         late = self._victim()
         delay = self.rng.uniform(10, 25)
         new = self._new_member(self._serial)
         yield from self._enter(new)
-        self.note("slow_member", member_id=late.member_id, generation=self.generation + 1, ms=delay * 1000)
+        self.add_fault("slow_member", member_id=late.member_id, generation=self.generation + 1, ms=delay * 1000)
         yield from self.rebalance(
             "NEW_MEMBER", new.member_id, "add", joining=[new], slow={late.member_id: delay}
         )  # fmt: skip
 
-    def _slow_leader(self) -> Iterator[Emitted]:
+    def _slow_leader(self) -> Iterator[Event]:
         delay = self.rng.uniform(5, 12)
-        self.note("slow_leader", member_id=self.leader, generation=self.generation + 1, ms=delay * 1000)
+        self.add_fault("slow_leader", member_id=self.leader, generation=self.generation + 1, ms=delay * 1000)
         yield from self.join(self._new_member(self._serial), leader_s=delay)
 
-    def _expiry(self) -> Iterator[Emitted]:
+    def _expiry(self) -> Iterator[Event]:
         silent = self._victim()
         last = silent.next_heartbeat - HEARTBEAT_S
         yield from self.steady(last + self.session_timeout_ms / 1000, silent=silent)
-        self.note("session_expired", member_id=silent.member_id, silent_since=last, at=self.now)
+        self.add_fault("session_expired", member_id=silent.member_id, silent_since=last, at=self.now)
         yield from self.expire(silent)
 
-    def _poll_timeout(self) -> Iterator[Emitted]:
+    def _poll_timeout(self) -> Iterator[Event]:
         member = self._victim()
-        self.note("poll_timeout", member_id=member.member_id, at=self.now)
+        self.add_fault("poll_timeout", member_id=member.member_id, at=self.now)
         yield from self.leave(member, "consumer poll timeout has expired.")
 
-    def _bounce(self) -> Iterator[Emitted]:
+    def _bounce(self) -> Iterator[Event]:
         member = self._victim()
-        self.note("bounce", client_id=member.client_id, at=self.now)
+        self.add_fault("bounce", client_id=member.client_id, at=self.now)
         yield from self._restart(member, 6.0)
 
-    def _near_miss(self) -> Iterator[Emitted]:
+    def _near_miss(self) -> Iterator[Event]:
         member = self._victim()
         began = member.next_heartbeat - HEARTBEAT_S
         yield from self.steady(began + self.session_timeout_ms / 1000 * 0.8, silent=member)
         member.next_heartbeat = self.now
-        self.note("near_miss", member_id=member.member_id, at=self.now)
+        self.add_fault("near_miss", member_id=member.member_id, at=self.now)
 
-    def _commit_regression(self) -> Iterator[Emitted]:
+    def _commit_regression(self) -> Iterator[Event]:
         yield from self.steady(self.now + 20)
         member = next(each for each in self.members if each.owned)
         topic, partition = each = member.owned[0]
         back = self.committed[each] - 1 - int(self.rng.uniform(0, self.committed[each] / 2))
-        self.note("commit_regression", topic=topic, partition=partition, offset=back, at=self.now)
+        self.add_fault("commit_regression", topic=topic, partition=partition, offset=back, at=self.now)
         yield from self._commit(member, self.now, {each: back})
-        # It reads the same records once more.
+        # It reads the same records again.
         self.offsets[each] = back
         self.now += 0.01
 
-    def _commit_gap(self) -> Iterator[Emitted]:
+    def _commit_gap(self) -> Iterator[Event]:
         yield from self.steady(self.now + 20)
         member = next(each for each in self.members if each.owned)
         began = self.now
         yield from self.steady(self.now + 240, uncommitted=member)
         for topic, partition in member.owned:
-            self.note("commit_gap", topic=topic, partition=partition, began=began, at=self.now)
+            self.add_fault("commit_gap", topic=topic, partition=partition, began=began, at=self.now)
 
-    def _broken_round(self) -> Iterator[Emitted]:
+    def _broken_round(self) -> Iterator[Event]:
         if self.generation < 4:
-            # So that a generation can go back and still be one.
+            # Otherwise the generation could not go back and still be positive.
             for _ in range(3):
                 yield from self.steady(self.now + 200)
                 yield from self.join(self._new_member(self._serial))
             yield from self.steady(self.now + 200)
         yield from self.join(self._new_member(self._serial), broken=self.fault)
 
-    def _stranger(self) -> Iterator[Emitted]:
+    def _stranger(self) -> Iterator[Event]:
         member = self._victim()
         generation = self.generation
         yield from self.leave(member)
         yield from self.steady(self.now + 5)
-        # First as it should be, then as it must not be.
+        # The right answer first, then the violation.
         yield self.heartbeat(member, self.now, error=25, generation=generation)
-        self.note("violation", invariant="I6", member_id=member.member_id, at=self.now + 1)
+        self.add_fault("violation", invariant="I6", member_id=member.member_id, at=self.now + 1)
         yield from self.steady(self.now + 1)
         yield self.heartbeat(member, self.now, generation=generation)
 
-    def _fenced(self) -> Iterator[Emitted]:
+    def _fenced(self) -> Iterator[Event]:
         old = self._victim()
         yield from self.take_over(old)
         yield from self.steady(self.now + 5)
         yield self.heartbeat(old, self.now, error=82, generation=self.generation)
-        self.note("violation", invariant="I8", member_id=old.member_id, at=self.now + 1)
+        self.add_fault("violation", invariant="I8", member_id=old.member_id, at=self.now + 1)
         yield from self.steady(self.now + 1)
         yield self.heartbeat(old, self.now, generation=self.generation)
 
-    _TROUBLES: Final = {
+    _FAULTS: Final = {
         Fault.STORM: _storm,
         Fault.SLOW_MEMBER: _slow_member,
         Fault.SLOW_LEADER: _slow_leader,
