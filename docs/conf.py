@@ -1,6 +1,8 @@
 """How the documentation site is built: `make docs`. Every warning is an error, a link that leads nowhere is one."""
 
+import json
 import re
+import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -33,8 +35,17 @@ log = logging.getLogger(__name__)
 
 
 def setup(app: Sphinx) -> None:
-    """Pages are changed before Sphinx reads them."""
+    """Write the matrix, and change pages before Sphinx reads them."""
+    app.connect("builder-inited", write_matrix)
     app.connect("source-read", as_sphinx_reads_it)
+
+
+def write_matrix(app: Sphinx) -> None:
+    """Write docs/matrix.html, to which pages link, from its data."""
+    sys.path.insert(0, str(ROOT))
+    from kafka_shim.conformance.matrix.page import page_of
+
+    (ROOT / "docs" / "matrix.html").write_text(page_of(json.loads((ROOT / "docs" / "matrix.json").read_text())))
 
 
 def as_sphinx_reads_it(app: Sphinx, page: str, source: list[str]) -> None:
@@ -45,8 +56,10 @@ def as_sphinx_reads_it(app: Sphinx, page: str, source: list[str]) -> None:
         target = (folder / link[1]).resolve()
         if not target.exists():
             log.warning("%s: no file %s", page, link[1])
+        if target.is_relative_to(ROOT / "docs"):
+            return link[0]
         return f"]({REPOSITORY}{target.relative_to(ROOT)}"
 
     source[0] = re.sub(r"^!\[([^\]]+)\]\((\S+)-light\.webp\)$", _IN_BOTH_THEMES, source[0], flags=re.M)
-    text = re.sub(r"\]\(((?:\.\./)+(?!docs/)[^)#]+)", to_repository, source[0])
+    text = re.sub(r"\]\(((?:\.\./)+[^)#]+)", to_repository, source[0])
     source[0] = re.sub(r'^<a id="([^"]+)"></a>$', r"(\1)=", text, flags=re.M)
