@@ -12,7 +12,7 @@ COPY apis apis
 COPY persistence persistence
 COPY shim shim
 COPY conformance conformance
-COPY docs/semantics.md docs/semantics.md
+COPY docs/semantics docs/semantics
 COPY pipeline pipeline
 # The repository is not copied: who builds says which version this is.
 ARG VERSION=0.0.0

@@ -13,14 +13,14 @@ INSTALL = $(if $(PYTHON),$(PYTHON),$(error no Python 3.11 or later was found; na
 	requirements/install.py --project .venv requirements/build.txt
 DOCS_INSTALL = $(if $(PYTHON),$(PYTHON),$(error no Python 3.11 or later was found; name one with PYTHON=...)) \
 	requirements/install.py .venvs/docs requirements/docs.txt
-JOBS ?= 3
+JOBS ?= 4
 ARGS ?=
 
 # Where this is set, as in many containers, each of the hundreds of servers and clients that the tests start would compile
 # the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo serve check test formats lint unit docs dist fuzz conformance bench bench-stores bench-crash
+.PHONY: help demo serve check test formats lint unit docs dist release fuzz conformance kafka-diff bench bench-stores bench-crash
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -36,10 +36,11 @@ check: lint ## before every commit: formatting, types, every test that needs Pyt
 
 test: lint unit ## all checks: formatting, types, every test
 
-lint: environment ## ruff and mypy --strict
+lint: environment ## ruff, mypy --strict, plain English
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python -m tests.prose
 
 unit: environment ## the tests alone (ARGS="tests/groups -k sync")
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not another_spark" $(ARGS)
@@ -52,16 +53,23 @@ docs: ## the documentation site, in build/docs; a warning or a link that leads n
 	.venvs/docs/bin/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet docs build/docs $(ARGS)
 	@echo "build/docs/index.html"
 
-dist: environment ## the sdist and the wheel, in dist/
-	$(BIN)/python -m build --no-isolation
+dist: environment ## every package, in dist/: wheel, sdist, one file, Node.js, Java, Go, image
+	@$(BIN)/python requirements/dist.py
+
+release: environment ## a release (VERSION=1.2.3; DRY_RUN=1 tries it in a clone and pushes nothing)
+	@$(BIN)/python requirements/release.py $(VERSION) $(if $(DRY_RUN),--dry-run)
 
 fuzz: environment ## the long form of the fuzz tests (FUZZ_SECONDS=300)
-	FUZZ_SECONDS=$${FUZZ_SECONDS:-300} $(BIN)/python -m pytest -n $(JOBS) --timeout=0 \
-		tests/fuzz tests/hostile tests/apis tests/groups/test_invariants.py tests/groups/*/test_machine.py tests/groups/registered/test_rounds.py tests/groups/exhaustive \
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-300} SCHEMATHESIS_SECONDS=$${FUZZ_SECONDS:-300} SCHEMATHESIS_SEED=$$(date +%s) \
+		$(BIN)/python -m pytest -n $(JOBS) --timeout=0 tests/control/test_schemathesis.py \
+		tests/fuzz tests/hostile tests/apis tests/groups/test_invariants.py tests/groups/*/test_machine.py tests/experiments/*/test_machine.py tests/experiments/registered/test_rounds.py tests/groups/exhaustive \
 		tests/lab/test_replay.py $(ARGS)
 
 conformance: environment ## what a coordinator gets wrong (ARGS="--target kafka --level must")
 	$(BIN)/kafka-shim conformance $(ARGS)
+
+kafka-diff: environment ## what differs between two releases of Kafka (FROM=4.3.1 TO=4.4.0; needs Java and Maven)
+	@$(BIN)/python -m kafka_shim.conformance.kafka_diff $(FROM) $(TO)
 
 bench: environment ## ours beside librdkafka's mock, kfake and Apache Kafka, where these can be had
 	$(BIN)/python -m bench $(ARGS)

@@ -1,1 +1,1 @@
-"""How fast ours is beside others: `python -m bench`, or `make bench`."""
+"""Benchmarks of this project beside other implementations: `python -m bench`, or `make bench`."""

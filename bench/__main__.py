@@ -1,7 +1,7 @@
-"""One run, side by side: `python -m bench [--servers shim,kfake] [--members 1,500] [--seconds 2]`.
+"""All servers side by side: `python -m bench [--servers shim,kfake] [--members 1,500] [--seconds 2]`.
 
-Prints all figures, then the tables of `docs/benchmarks.md`; writes the former to `bench/results/bench.json` and the
-latter to `bench/results/benchmarks.md`. It stops by itself: every phase has a limit.
+Prints all figures, then the tables of `docs/benchmarks.md`. Writes the figures to `bench/results/bench.json` and the
+tables to `bench/results/benchmarks.md`. It ends by itself: every phase has a time limit.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ print(sorted(took)[5])
 
 
 def start_in_process_ms() -> float:
-    """Median time to start a server inside a process that has its imports already."""
+    """Measure the median time to start a server inside a process with all modules imported."""
     done = subprocess.run([sys.executable, "-c", IN_PROCESS], capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
 def start_serve_s() -> float:
-    """Median time from starting `kafka-shim serve` to its ready line."""
+    """Measure the median time from the start of `kafka-shim serve` to its ready line."""
     took = []
     for _ in range(5):
         began = time.perf_counter()
@@ -66,7 +66,7 @@ def start_serve_s() -> float:
 
 
 def tables(servers: dict[str, Any], console: Console) -> None:
-    """A table per kind of work, servers and sizes down, figures across."""
+    """Print a table per kind of work: servers and sizes down, figures across."""
     for kind, title in KINDS.items():
         table = Table(title=title)
         for column in (

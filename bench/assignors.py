@@ -2,13 +2,14 @@
 
     python -m bench.assignors [--members 100,1000,10000] [--topics 10,100] [--assignors uniform,range] [--read]
 
-Ten partitions a member. `full`: nobody has anything yet. `incremental`: all but one member hold an assignment, and one
-more has joined. Times are milliseconds of CPU time of the thread, since machines are shared: the median of `BATCHES`
-batches of at least `BATCH_SECONDS`, after two others, when Kafka's virtual machine is warm. That of Kafka's garbage
-collector is not in them; ours is, set as `kafka-shim serve` sets it. `of Kafka` is ours divided by Kafka's.
+Ten partitions per member. `full`: no member has an assignment yet. `incremental`: all but one member have one, and that
+one has just joined. Times are milliseconds of CPU time of the thread, because machines are shared: the median of
+`BATCHES` batches of at least `BATCH_SECONDS`, after two others that warm up Kafka's virtual machine. They exclude
+Kafka's garbage collector and include ours, with the settings of `kafka-shim serve`. `of Kafka` is our time divided by
+Kafka's.
 
-Kafka's `range` makes the numbers of a range when somebody looks, and ours a member's dictionary. With `--read` somebody
-does: the time ends when every partition of every member was looked at, in both.
+Kafka's `range` computes the numbers of a range only when they are read, and ours a member's dictionary. With `--read`
+the time of both includes reading every partition of every member.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ PARTITIONS_PER_MEMBER = 10
 BATCHES = 3
 BATCH_SECONDS = 0.05
 BUCKETS = 5
-"""Subscriptions in a heterogeneous group: its topics are cut into as many parts."""
+"""Number of different subscriptions in a heterogeneous group; each has a part of the topics."""
 
 
 def full(members: int, topics: int, heterogeneous: bool, count: int) -> GroupSpec:
-    """A group of members without assignments; there are partitions for `count` of them."""
+    """Return a group of members without assignments, with partitions for `count` of them."""
     draw = Random(848)
     ids = [draw.randbytes(16) for _ in range(topics)]
     counts = dict.fromkeys(ids, count * PARTITIONS_PER_MEMBER // topics)
@@ -51,7 +52,7 @@ def full(members: int, topics: int, heterogeneous: bool, count: int) -> GroupSpe
 
 
 def incremental(name: str, members: int, topics: int, heterogeneous: bool) -> GroupSpec:
-    """A group in balance, and one member more."""
+    """Return a balanced group, and one member more."""
     before = full(members - 1, topics, heterogeneous, count=members)
     assignments = BUILT_IN[name].assign(before)
     specs = {id: replace(member, assignment=assignments[id]) for id, member in before.members.items()}
@@ -60,7 +61,7 @@ def incremental(name: str, members: int, topics: int, heterogeneous: bool) -> Gr
 
 
 def milliseconds(seconds: Callable[[int], float]) -> float:
-    """The time of a run, warm; `seconds(runs)` is that of so many together."""
+    """Measure a warm run; `seconds(runs)` returns the time of several runs together."""
     runs = max(1, int(BATCH_SECONDS / max(seconds(1), 1e-6)))
     seconds(runs)
     runs = max(1, int(BATCH_SECONDS / max(seconds(runs) / runs, 1e-6)))
@@ -68,7 +69,7 @@ def milliseconds(seconds: Callable[[int], float]) -> float:
 
 
 def ours(name: str, spec: GroupSpec, read: bool, runs: int) -> float:
-    """CPU seconds of some runs together."""
+    """Return the CPU seconds of several runs together."""
     gc.collect()
     began = time.thread_time()
     for _ in range(runs):
@@ -89,7 +90,7 @@ def main() -> None:
     parser.add_argument("--members", default="100,1000,10000")
     parser.add_argument("--topics", default="10,100")
     parser.add_argument("--assignors", default=",".join(BUILT_IN))
-    parser.add_argument("--read", action="store_true", help="until every partition of every member was looked at")
+    parser.add_argument("--read", action="store_true", help="include reading every partition of every member")
     arguments = parser.parse_args()
     members, topics = ([int(size) for size in sizes.split(",")] for sizes in (arguments.members, arguments.topics))
     gc.freeze()

@@ -1,7 +1,7 @@
-"""A standalone Spark cluster on this machine, of the PySpark distribution: a master, and workers that can be killed.
+"""A standalone Spark cluster on this machine, from the PySpark distribution: a master, and workers that can be killed.
 
-Every worker is a process group of its own, with its executors in it, so that killing it is what a machine that loses
-its power looks like. Another machine may take the place of each that died.
+A worker and its executors form a process group, so that killing the group looks like a machine that loses power. A new
+worker can replace each that died.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ _REGISTERED: Final = re.compile("Successfully registered with master")
 
 
 class Cluster:
-    """A master and `workers` workers of `cores` cores each; a context manager. With `replaces` a worker that died is
-    replaced by a new one with an empty disk. Raises `kafka_shim.pipeline.java.NoJava`."""
+    """A master and `workers` workers of `cores` cores each; a context manager.
+
+    With `replaces`, a new worker with an empty disk replaces each that died. Raises `kafka_shim.pipeline.java.NoJava`.
+    """
 
     MASTER: Final = "org.apache.spark.deploy.master.Master"
     WORKER: Final = "org.apache.spark.deploy.worker.Worker"
@@ -68,21 +70,21 @@ class Cluster:
             process.wait()
 
     def workers(self) -> list[subprocess.Popen[str]]:
-        """The workers' processes, each the leader of its process group; the first ones first."""
+        """The workers' processes, the oldest first; each leads its process group."""
         return self._processes[1:]
 
     def pids(self) -> list[int]:
-        """The master's process and the workers'; executors are below these."""
+        """The processes of the master and the workers; executors are children of the workers."""
         return [process.pid for process in self._processes]
 
     def _worker(self) -> subprocess.Popen[str]:
-        # Each has a disk of its own.
+        # Each worker has its own disk.
         own = self._folder / f"worker-{len(self.workers())}"
         arguments = ["--cores", str(self._cores), "--memory", self._memory, "--work-dir", str(own), self.url]
         return self._start(self.WORKER, own, *arguments)
 
     def _watch(self, process: subprocess.Popen[str]) -> None:
-        """Once this worker has died there is another one."""
+        """Start a new worker when this one dies."""
 
         def replace() -> None:
             process.wait()
@@ -93,7 +95,7 @@ class Cluster:
             try:
                 self._until(new, _REGISTERED)
             except RuntimeError:
-                # It died with all others.
+                # It died because the whole cluster ended.
                 if self._ended:
                     return
                 raise
@@ -109,7 +111,7 @@ class Cluster:
             "JAVA_HOME": str(find_java().home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
-            # What executors that are killed leave behind goes with the cluster's folder.
+            # The files of killed executors are deleted with the cluster's folder.
             "SPARK_LOCAL_DIRS": str(folder),
             "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "PYSPARK_PYTHON": sys.executable,
@@ -121,13 +123,13 @@ class Cluster:
         return process
 
     def _until(self, process: subprocess.Popen[str], pattern: re.Pattern[str]) -> re.Match[str]:
-        """Wait until it has pattern this."""
+        """Wait until the process prints a line with this pattern."""
         assert process.stderr is not None
         output = []
         for line in process.stderr:
             output.append(line)
-            if found := pattern.search(line):
-                # What else it says is read too, so that the pipe does not fill.
+            if match := pattern.search(line):
+                # Keep reading, so that the pipe does not fill.
                 Thread(target=process.stderr.read, daemon=True).start()
-                return found
+                return match
         raise RuntimeError(f"a process of Spark's did not start: {''.join(output[-20:])}")

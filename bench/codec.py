@@ -1,8 +1,8 @@
 """Speed of the codec beside kio's and kafka-python's, measured in one run: `python bench/codec.py`.
 
-Decides what is measured: the same bytes for every codec, checked to mean the same before a clock starts. Each figure is
-the median over rounds of the mean time of a call; the codecs take turns round by round, so that what else the machine
-does hits all of them alike. Objects a call makes are dropped within it, and the collector runs only between rounds.
+All codecs handle the same bytes, and a check before the measurement makes sure that they agree. Each figure is the
+median over rounds of the mean time of a call. The codecs take turns round by round, so that other work of the machine
+affects all of them alike. A call drops its objects, and the garbage collector runs only between rounds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Call = Callable[[], object]
 
 
 class Case(NamedTuple):
-    """One row: what is measured, the figure to reach in microseconds, and a call for each codec that can do it."""
+    """One row: its name, the target in microseconds, and a call for each codec that supports it."""
 
     name: str
     target_us: float | None
@@ -37,7 +37,7 @@ class Case(NamedTuple):
 def decode_case(
     name: str, target_us: float | None, message: Any, version: int, theirs: tuple[str, str] | None, header: bytes = b""
 ) -> Case:
-    """Decoding of `message`, with its request header if there is one."""
+    """Make a case that decodes `message`, with its request header if there is one."""
     body = message.encode(version)
     decode = type(message).decoder(version)
     if header:
@@ -60,7 +60,7 @@ def decode_case(
 
 
 def kio_decode(module: str, name: str, version: int, header: bytes, body: bytes) -> Call:
-    """kio's decoding of the same bytes."""
+    """Return kio's decoding of the same bytes."""
     from importlib import import_module
 
     from kio.serial import entity_reader
@@ -82,21 +82,21 @@ def kio_decode(module: str, name: str, version: int, header: bytes, body: bytes)
 
 
 def python_class(name: str) -> Any:
-    """kafka-python's class of a message."""
+    """Return kafka-python's class of a message."""
     from kafka.protocol.consumer import group
 
     return getattr(group, name)
 
 
 def python_message(name: str, version: int, body: bytes) -> Any:
-    """kafka-python's message, made as its own callers make it; what `decode` returns cannot be encoded."""
+    """Build kafka-python's message by its constructor, because a message from its `decode` cannot be encoded."""
     cls = python_class(name)
     decoded = cls.decode(body, version=version)
     return cls(version=version, **{each: getattr(decoded, each) for each in cls.fields})
 
 
 def python_decode(name: str, version: int, header: bytes, body: bytes) -> Call:
-    """kafka-python's decoding of the same bytes."""
+    """Return kafka-python's decoding of the same bytes."""
     cls = python_class(name)
     data = header + body
     assert python_message(name, version, body).encode(version=version) == body
@@ -104,7 +104,7 @@ def python_decode(name: str, version: int, header: bytes, body: bytes) -> Call:
 
 
 def encode_case(name: str, target_us: float | None, message: Any, version: int, theirs: tuple[str, str]) -> Case:
-    """Encoding of `message`; the other codecs encode what they decode from our bytes."""
+    """Make a case that encodes `message`; the other codecs encode their decoding of our bytes."""
     from importlib import import_module
 
     from kio.serial import entity_reader, entity_writer
@@ -133,12 +133,12 @@ def encode_case(name: str, target_us: float | None, message: Any, version: int, 
 
 
 def member_id(index: int) -> str:
-    """A member id as clients get it: client id and a uuid."""
+    """Return a member id of the usual form: client id and a UUID."""
     return f"consumer-{index:04}-6f1d2c3b-aaaa-4bbb-8ccc-{index:012}"
 
 
 def commit(partitions: int, metadata: str = "") -> OffsetCommitRequest:
-    """A commit of one topic."""
+    """Return a commit of one topic."""
     rows = [
         OffsetCommitRequestPartition(index, 10_000 + index, 3, committed_metadata=metadata)
         for index in range(partitions)
@@ -149,20 +149,20 @@ def commit(partitions: int, metadata: str = "") -> OffsetCommitRequest:
 
 
 def subscription(index: int) -> bytes:
-    """Some ConsumerProtocolSubscription bytes, each an object of its own as they are in a group."""
+    """Return the bytes of a ConsumerProtocolSubscription; each call makes a new object, as in a real group."""
     return b"\x00\x01\x00\x00\x00\x02\x00\x06orders\x00\x08payments\xff\xff\xff\xff\x00\x00\x00\x00" + index.to_bytes(
         4, "big"
     )
 
 
 def joined(members: int) -> JoinGroupResponse:
-    """What the leader of a group hears."""
+    """Return the answer of JoinGroup to a leader."""
     rows = [JoinGroupResponseMember(member_id(index), None, subscription(index)) for index in range(members)]
     return JoinGroupResponse(0, 0, 7, "consumer", "range", member_id(0), False, member_id(0), rows)
 
 
 def cases() -> list[Case]:
-    """All that is measured."""
+    """Return all cases."""
     heartbeat = HeartbeatRequest("billing", 7, member_id(1), None)
     header = encode_request_header(12, 4, 1234, "consumer-1")
     commit_header = encode_request_header(8, 8, 1234, "consumer-1")
@@ -206,7 +206,7 @@ def cases() -> list[Case]:
 
 
 def measure(case: Case, rounds: int, round_seconds: float) -> dict[str, float]:
-    """The median microseconds of a call, by codec."""
+    """Measure the median microseconds of a call, by codec."""
     numbers = {}
     for codec, call in case.calls.items():
         call()
@@ -229,7 +229,7 @@ def measure(case: Case, rounds: int, round_seconds: float) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure and print a table, or JSON."""
+    """Measure, and print a table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--round-seconds", type=float, default=0.02)

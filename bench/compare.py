@@ -1,8 +1,9 @@
 """This checkout beside others, turn by turn: `python -m bench.compare ../before kfake [--members 50] [--kinds commit]`.
 
-Each of those named is a folder with an older or newer checkout, or a server that `make bench` knows. All have the same
-load, in turns of less than a second, because what else a machine does changes a figure by more than most changes of the
-code do. The ratio is that of two turns next to each other, the median of all pairs.
+A peer is a folder with another checkout, or a server that `make bench` knows. All have the same load, in turns of less
+than a second. Other work of the machine only adds to a turn's cost, so the figure of a server is the lowest quartile of
+its turns. Two processes of the same code differ by several percent (addresses, hashes), so all servers are started
+several times; the ratio is the median of those of the starts, shown with the lowest and the highest.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ COLUMNS: Final = (
     "server",
     "CPU us/request",
     "this is",
+    "from .. to",
     "saturated mean us",
     "saturated p99 us",
     "p99 turns",
@@ -36,7 +38,7 @@ COLUMNS: Final = (
 
 
 def start(stack: ExitStack, name: str) -> tuple[Process, int, str]:
-    """Start what `name` says: its process, its port, and the topics that it has. It ends with `stack`."""
+    """Start a checkout or a server until the end of `stack`; return its process, its port and its topics."""
     if name in NAMES:
         target = open_target(name)
         stack.callback(target.stop)
@@ -48,40 +50,58 @@ def start(stack: ExitStack, name: str) -> tuple[Process, int, str]:
 
 
 def turns(loads: dict[str, tuple[Process, Load]], kind: str, count: int, seconds: float) -> dict[str, list[Any]]:
-    """The figures of each server's turns, with `cpu_us`."""
-    found: dict[str, list[Any]] = {name: [] for name in loads}
+    """Return the figures of each server's turns, with `cpu_us`."""
+    figures_of: dict[str, list[Any]] = {name: [] for name in loads}
     for _ in range(count):
         for name, (process, load) in loads.items():
             load.tell(kind, WARMING)
             before = process.cpu_seconds()
             figures = load.tell(kind, seconds)
             cpu_us = (process.cpu_seconds() - before) / max(figures["answered"], 1) * 1e6
-            found[name].append(figures | {"cpu_us": cpu_us})
-    return found
+            figures_of[name].append(figures | {"cpu_us": cpu_us})
+    return figures_of
 
 
-def table(kind: str, found: dict[str, list[Any]], members: int) -> Table:
-    """The medians of a kind of work, servers down."""
-    made = Table(title=f"{KINDS[kind]}, {members} members")
+def low(figures: list[Any]) -> float:
+    """Return the lowest quartile of the CPU time per request, us."""
+    quartile: float = statistics.quantiles([each["cpu_us"] for each in figures], n=4)[0]
+    return quartile
+
+
+def table(kind: str, starts: list[dict[str, list[Any]]], members: int) -> Table:
+    """Make a table of a kind of work, servers down; `starts` has the figures of each server's turns, by start."""
+    result = Table(title=f"{KINDS[kind]}, {members} members")
     for column in COLUMNS:
-        made.add_column(column, justify="left" if column == "server" else "right")
-    ours = next(iter(found.values()))
+        result.add_column(column, justify="left" if column == "server" else "right")
+    this = next(iter(starts[0]))
 
-    def median(figures: list[Any], name: str) -> float:
-        return statistics.median(each[name] for each in figures)
-
-    for name, figures in found.items():
-        ratio = statistics.median(mine["cpu_us"] / its["cpu_us"] for mine, its in zip(ours, figures, strict=True))
-        made.add_row(
-            "this" if figures is ours else name,
-            f"{median(figures, 'cpu_us'):.2f}",
-            "" if figures is ours else f"{(ratio - 1) * 100:+.1f}%",
-            f"{median(figures, 'mean_us'):,.0f}",
-            f"{median(figures, 'p99_us'):,.0f}",
-            f"{median(figures, 'p99_turns') / members:.2f}",
+    for name in starts[0]:
+        figures = [each for start in starts for each in start[name]]
+        ratios = [(low(start[this]) / low(start[name]) - 1) * 100 for start in starts]
+        result.add_row(
+            "this" if name == this else name,
+            f"{statistics.median(low(start[name]) for start in starts):.2f}",
+            "" if name == this else f"{statistics.median(ratios):+.1f}%",
+            "" if name == this else f"{min(ratios):+.1f} .. {max(ratios):+.1f}",
+            f"{statistics.median(each['mean_us'] for each in figures):,.0f}",
+            f"{statistics.median(each['p99_us'] for each in figures):,.0f}",
+            f"{statistics.median(each['p99_turns'] for each in figures) / members:.2f}",
             str(sum(each["failed"] for each in figures)),
         )
-    return made
+    return result
+
+
+def measure(arguments: argparse.Namespace, names: list[str], kinds: list[str]) -> dict[str, dict[str, list[Any]]]:
+    """Start each server, measure all kinds of work, and stop them. Return figures by kind and server."""
+    with ExitStack() as stack:
+        loads: dict[str, tuple[Process, Load]] = {}
+        for name in names:
+            process, port, topics = start(stack, name)
+            load, formed = form(stack, port, arguments.members, topics, arguments.forming)
+            if not formed["formed"]:
+                raise RuntimeError(f"{name} formed no group of {arguments.members} members")
+            loads[name] = (process, load)
+        return {kind: turns(loads, kind, arguments.turns, arguments.seconds) for kind in kinds}
 
 
 def main() -> None:
@@ -89,28 +109,19 @@ def main() -> None:
     parser.add_argument("peers", nargs="+", help=f"a folder with a checkout, or one of {', '.join(NAMES[1:])}")
     parser.add_argument("--members", type=int, default=500)
     parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.6, help="length of one turn")
+    parser.add_argument("--turns", type=int, default=12)
+    parser.add_argument("--starts", type=int, default=5, help="how often all servers are started")
+    parser.add_argument("--seconds", type=float, default=0.25, help="length of one turn")
     parser.add_argument("--forming", type=float, default=60, help="seconds a group may take to form")
     arguments = parser.parse_args()
     here = str(Path(__file__).resolve().parent.parent)
+    kinds = arguments.kinds.split(",")
     console = Console(width=None if sys.stdout.isatty() else 120)
     try:
         build()
-        with ExitStack() as stack:
-            loads: dict[str, tuple[Process, Load]] = {}
-            for name in (here, *arguments.peers):
-                process, port, topics = start(stack, name)
-                with ExitStack() as attempt:
-                    load, formed = form(attempt, port, arguments.members, topics, arguments.forming)
-                    stack.push(attempt.pop_all())
-                if formed["formed"]:
-                    loads[name] = (process, load)
-                else:
-                    console.print(f"{name} formed no group of {arguments.members} members")
-            for kind in arguments.kinds.split(","):
-                found = turns(loads, kind, arguments.turns, arguments.seconds)
-                console.print(table(kind, found, arguments.members))
+        starts = [measure(arguments, [here, *arguments.peers], kinds) for _ in range(arguments.starts)]
+        for kind in kinds:
+            console.print(table(kind, [each[kind] for each in starts], arguments.members))
     except (NoCompiler, TargetError, RuntimeError, OSError) as reason:
         sys.exit(str(reason))
 

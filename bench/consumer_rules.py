@@ -1,16 +1,16 @@
-"""What consumer groups (KIP-848) cost the event loop, and how much memory, without sockets.
+"""The cost of consumer groups (KIP-848) in the event loop and in memory, without sockets.
 
     python -m bench.consumer_rules [--members 10000] [--topics 100]
 
-- A steady heartbeat, in groups of 50 to 2,000 members, beside one of a classic group of as many members; and of as
-  many members in groups of 50, which tells what comes of the group from what comes of memory.
-- One member joins a group that is stable, and the heartbeats in which the others hear of it: the longest of each kind.
-- What of a large change the event loop does, piece by piece, and what a worker thread does: the longest piece is how
-  long everybody else waits.
-- Memory of a stable group, by member and by partition; `tracemalloc` counts it.
+- A steady heartbeat in groups of 50 to 2,000 members, beside that of a classic group of the same size; and with the
+  same number of members in groups of 50, which separates the cost of the group from that of memory.
+- One member joins a stable group, and the heartbeats by which the others learn of it: the longest of each kind.
+- A large change, piece by piece, in the event loop and in a worker thread: all other clients wait for the longest piece
+  in the event loop.
+- Memory of a stable group, by member and by partition, as `tracemalloc` counts it.
 
-Times are CPU, and the medians of `RUNS` groups, or of rounds of all members. The garbage collector is off while they
-are taken: `kafka-shim serve` lets it run rarely.
+Times are CPU times, medians of `RUNS` groups or of rounds of all members. The garbage collector is off, because
+`kafka-shim serve` runs it rarely.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from kafka_shim.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
+    error,
 )
 from kafka_shim.apis.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -43,7 +44,9 @@ from kafka_shim.apis.consumer_protocol import (
 )
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.join_group import error as join_refused
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_shim.apis.sync_group import error as sync_refused
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import encode_request_header
@@ -53,23 +56,28 @@ from kafka_shim.groups.assignors.spec import MemberSpec, group_spec
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.member import Member
-from kafka_shim.groups.consumer.subscriptions import metadata_hash
+from kafka_shim.groups.epochs.metadata_hash import metadata_hash
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.timers import Timers
-from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.compose import make_cluster
 
 GROUP = "bench"
 SIZES = (50, 200, 500, 1000, 2000)
 PARTITIONS_PER_MEMBER = 10
 RUNS = 3
 NOW = 1000.0
+# Time stands still, so no interval between two assignments would end.
+SETTINGS = {"offsets.topic.num.partitions": "1", "group.consumer.assignment.interval.ms": "0"}
 CLIENT = Client("bench", "/127.0.0.1")
 
 
 class Topics:
-    """The topics of the bench: implements `TopicCatalogue`."""
+    """The topics of the benchmark, as a `TopicCatalogue`."""
+
+    max_batch_bytes = 1 << 30
 
     def __init__(self, count: int, partitions: int, new_id: Callable[[str], bytes]) -> None:
         self._partitions = partitions
@@ -88,12 +96,9 @@ class Topics:
     def topic_name(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)
 
-    def max_batch_bytes(self) -> int:
-        return 1 << 30
-
 
 class Bench:
-    """A coordinator of one group of so many members, stable at epoch 1, without a server around it."""
+    """A coordinator without a server, with one group of this many members, stable at epoch 1."""
 
     def __init__(
         self, members: int, topics: int, new_id: Callable[[str], bytes] = lambda name: uuid.uuid4().bytes
@@ -104,9 +109,9 @@ class Bench:
         ids = itertools.count()
         self.service = GroupService(
             1,
-            GroupConfig().with_settings(["offsets.topic.num.partitions=1"]),
+            GroupConfig().with_settings([f"{name}={value}" for name, value in SETTINGS.items()]),
             self.outbox,
-            Timers(),
+            Timers(self.outbox),
             lambda: f"{next(ids):036}",
             lambda key, kind: (0, 1, "localhost", 9092),
             0.0,
@@ -116,17 +121,17 @@ class Bench:
         self.members = [f"{number:022}" for number in range(members)]
 
     def load(self, written: list[tuple[Any, Any]]) -> None:
-        """Let the coordinator take over what was written before."""
+        """Let the coordinator load these records."""
         self.service.begin_loading(0)
         self.service.load(0, written, self.now)
         self.clear()
 
     def clear(self) -> None:
-        """Forget what would have been sent and stored."""
+        """Clear the outbox: replies and records."""
         self.outbox.records, self.outbox.replies, self.outbox.events = [], [], []
 
     def written(self) -> list[tuple[Any, Any]]:
-        """The records of a stable consumer group."""
+        """Return the records of a stable consumer group."""
         names = frozenset(self.topics.names())
         ids = frozenset(filter(None, map(self.topics.topic_id, names)))
         counts = {topic_id: self.topics.partitions_of(self.topics.topic_name(topic_id) or "") for topic_id in ids}
@@ -140,17 +145,17 @@ class Bench:
             *(records.member_metadata(GROUP, member) for member in members),
             records.epoch(GROUP, 1, metadata_hash(names, self.topics)),
             *(records.target_assignment(GROUP, member.member_id, member.assigned) for member in members),
-            records.target_epoch(GROUP, 1),
+            records.CLASSES.target_epoch_record(GROUP, 1),
             *(records.current_assignment(GROUP, member) for member in members),
         ]
 
     def beat(self, member_id: str, epoch: int, **fields: Any) -> tuple[ConsumerGroupHeartbeatResponse, float]:
-        """A heartbeat of the consumer protocol: the answer, and the milliseconds it took."""
+        """Send a heartbeat of the consumer protocol; return the answer and the milliseconds it took."""
         request = ConsumerGroupHeartbeatRequest(GROUP, member_id, epoch)
         for name, value in fields.items():
             setattr(request, name, value)
         began = time.process_time()
-        answer = self.service.consumer_heartbeat(request, CLIENT, self.now, member_makes_id=True)
+        answer = self.service.ask(request, error, CLIENT, None, self.now)
         took = time.process_time() - began
         assert answer.error_code == 0, answer
         self.clear()
@@ -158,7 +163,7 @@ class Bench:
 
 
 class Line:
-    """A connection of a member to a cluster without sockets; a `Transport` that drops what is sent."""
+    """A member's connection to a cluster without sockets; a `Transport` that discards its output."""
 
     def __init__(self, to: Cluster) -> None:
         self._cluster = to
@@ -176,7 +181,7 @@ class Line:
     def close(self) -> None: ...
 
     def ask(self, message: Message, version: int) -> bytes:
-        """Send a request; its bytes, to send it again."""
+        """Send a request; return its bytes, to send it again."""
         assert message.api_key is not None
         head = encode_request_header(message.api_key, version, 1, CLIENT.client_id)
         data = frame(head + message.encode(version))
@@ -186,12 +191,13 @@ class Line:
 
 
 def heartbeats(groups: int, size: int, senders: int, shuffled: bool = False) -> tuple[float, float]:
-    """Microseconds of a steady heartbeat in classic and in consumer groups of so many members, from its bytes to the
-    answer's, while so many of all members send: in the order in which they joined, or `shuffled`."""
-    config = ClusterConfig(
-        settings={"offsets.topic.num.partitions": "1"}, topics={"orders": 4 * size}, clock=lambda: NOW
-    )
-    found = []
+    """Measure a steady heartbeat from request bytes to answer bytes, in classic and in consumer groups, in
+    microseconds.
+
+    `senders` of all members send, in the order in which they joined or `shuffled`.
+    """
+    config = ClusterConfig(settings=SETTINGS, topics={"orders": 4 * size}, clock=lambda: NOW)
+    times = []
     for form in (classic_group, consumer_group):
         to = make_cluster([Node(1, "localhost", 9092)], config, None)
         to.load_at_once()
@@ -200,31 +206,31 @@ def heartbeats(groups: int, size: int, senders: int, shuffled: bool = False) -> 
             lines = [Line(to) for _ in range(size)]
             beats = form(to, f"{GROUP}-{number}", lines)
             to.settle(NOW)
-            # Twice, so that it is remembered as one that repeats.
+            # Twice, so that the server remembers it as a repeated request.
             for line, data in zip(lines * 2, beats * 2, strict=True):
                 line.session.receive(data, NOW)
             to.settle(NOW)
             calls += [(line.session.receive, data) for line, data in zip(lines, beats, strict=True)]
         if shuffled:
             Random(848).shuffle(calls)
-        found.append(timed(calls[:senders], 40_000 // senders))
+        times.append(timed(calls[:senders], 40_000 // senders))
         states = {group.state for group in to.nodes[1].groups.groups.values()}
         assert states == {"Stable"}, states
-    return found[0], found[1]
+    return times[0], times[1]
 
 
 def classic_group(to: Cluster, group_id: str, lines: list[Line]) -> list[bytes]:
-    """A stable classic group, and the heartbeats of its members."""
+    """Form a stable classic group; return the heartbeats of its members."""
     groups = to.nodes[1].groups
     protocols = [JoinGroupRequestProtocol("range", b"")]
     for line in lines:
         line.ask(JoinGroupRequest(group_id, 1_800_000, 1_800_000, "", None, "consumer", protocols), 3)
     group: Any = groups.groups[group_id]
-    # The initial delay is lengthened once, because others have come in it.
+    # The group extends the initial delay once, because more members joined within it.
     for seconds in (4, 8):
         groups.fire(NOW + seconds)
         to.settle(NOW + seconds)
-    groups.sync(SyncGroupRequest(group_id, group.generation, group.leader, assignments=[]), None, NOW)
+    groups.ask(SyncGroupRequest(group_id, group.generation, group.leader, assignments=[]), sync_refused, None, NOW)
     members = list(group.members)
     return [
         line.ask(HeartbeatRequest(group_id, group.generation, each), 4)
@@ -233,7 +239,7 @@ def classic_group(to: Cluster, group_id: str, lines: list[Line]) -> list[bytes]:
 
 
 def consumer_group(to: Cluster, group_id: str, lines: list[Line]) -> list[bytes]:
-    """A stable consumer group, and the heartbeats of its members."""
+    """Form a stable consumer group; return the heartbeats of its members."""
     members = [f"{number:022}" for number in range(len(lines))]
     joins = {"rebalance_timeout_ms": 300_000, "subscribed_topic_names": ["orders"], "topic_partitions": []}
     for line, each in zip(lines, members, strict=True):
@@ -252,7 +258,7 @@ def consumer_group(to: Cluster, group_id: str, lines: list[Line]) -> list[bytes]
 
 
 def timed(calls: list[tuple[Callable[[bytes, float], None], bytes]], rounds: int) -> float:
-    """The median microseconds of a call, over rounds of all."""
+    """Return the median microseconds of a call, over rounds of all calls."""
     times = []
     for _ in range(rounds):
         began = time.process_time()
@@ -263,7 +269,7 @@ def timed(calls: list[tuple[Callable[[bytes, float], None], bytes]], rounds: int
 
 
 def one_joins(members: int, topics: int) -> tuple[float, float, float]:
-    """Milliseconds of the heartbeat that joins a stable group, and the longest and the sum of those that follow."""
+    """Measure the heartbeat that joins a stable group, and the longest and the sum of those that follow, in ms."""
     bench = Bench(members, topics)
     bench.load(bench.written())
     for each in bench.members:
@@ -282,7 +288,8 @@ def one_joins(members: int, topics: int) -> tuple[float, float, float]:
 
 
 class Pieces(NamedTuple):
-    """Milliseconds: the longest piece of a change in the event loop, all of them, and what was computed elsewhere."""
+    """Milliseconds: the longest piece of a change in the event loop, all such pieces, and the work in a worker
+    thread."""
 
     longest: float
     loop: float
@@ -290,7 +297,7 @@ class Pieces(NamedTuple):
 
 
 def pieces(bench: Bench, group_id: str, fields: dict[str, Any]) -> Pieces:
-    """A member joins, and what the rules leave to a worker is computed, until it is answered."""
+    """Let a member join, and carry out the work for the worker thread, until the join is answered."""
     bench.outbox.offloads = True
     request = ConsumerGroupHeartbeatRequest(group_id, f"{0:021}n", 0, rebalance_timeout_ms=300_000)
     request.subscribed_topic_names, request.topic_partitions = bench.topics.names(), []
@@ -299,7 +306,7 @@ def pieces(bench: Bench, group_id: str, fields: dict[str, Any]) -> Pieces:
     gc.collect()
     took, elsewhere, exchange = [], 0.0, object()
     began = time.process_time()
-    answer = bench.service.consumer_heartbeat(request, CLIENT, bench.now, member_makes_id=True, exchange=exchange)
+    answer = bench.service.ask(request, error, CLIENT, exchange, bench.now)
     took.append(time.process_time() - began)
     while bench.outbox.computations:
         (computation,), bench.outbox.computations = bench.outbox.computations, []
@@ -317,7 +324,7 @@ def pieces(bench: Bench, group_id: str, fields: dict[str, Any]) -> Pieces:
 
 
 def large_changes(members: int, topics: int) -> Iterator[tuple[str, Pieces]]:
-    """Changes that concern a whole group."""
+    """Yield changes that concern a whole group."""
     stable = Bench(members, topics)
     stable.load(stable.written())
     half = {"subscribed_topic_names": stable.topics.names()[::2]}
@@ -336,14 +343,16 @@ def large_changes(members: int, topics: int) -> Iterator[tuple[str, Pieces]]:
 
 
 def classic_records(bench: Bench, group_id: str) -> list[tuple[Any, Any]]:
-    """The records of a stable classic group; each member has ten partitions."""
+    """Return the records of a stable classic group; each member has ten partitions."""
     names = bench.topics.names()
     protocol = JoinGroupRequestProtocol("range", subscription_to_bytes(ConsumerProtocolSubscription(names), 1))
     join = JoinGroupRequest(group_id, 1_800_000, 1_800_000, "", None, "consumer", [protocol])
     rules = Bench(0, 1)
     rules.load([])
     for _ in bench.members:
-        rules.service.join(join, CLIENT, object(), rules.now, member_id_required=False, skip_assignment_supported=True)
+        rules.service.ask(
+            join, join_refused, CLIENT, object(), rules.now, member_id_required=False, skip_assignment_supported=True
+        )
     for _ in range(3):
         rules.now += 4
         rules.service.fire(rules.now)
@@ -357,14 +366,14 @@ def classic_records(bench: Bench, group_id: str) -> list[tuple[Any, Any]]:
         share = ConsumerProtocolAssignment([TopicPartition(name, numbers) for name, numbers in own.items()])
         shares.append(SyncGroupRequestAssignment(member_id, assignment_to_bytes(share, 1)))
     sync = SyncGroupRequest(group_id, group.generation, group.leader, None, "consumer", "range", shares)
-    rules.service.sync(sync, object(), rules.now)
+    rules.service.ask(sync, sync_refused, object(), rules.now)
     assert group.state == "Stable", group
     return [(key, value) for _, key, value in rules.outbox.records]
 
 
 def memory(members: int, topics: int) -> tuple[float, float]:
-    """Bytes of a group by member and by assigned partition: with no partitions, and what partitions add."""
-    found = []
+    """Measure the bytes of a group per member, without partitions, and the additional bytes per assigned partition."""
+    sizes = []
     for count in (0, topics):
         bench = Bench(members, max(1, count))
         written = (
@@ -375,9 +384,9 @@ def memory(members: int, topics: int) -> tuple[float, float]:
         bench.load(written)
         del written
         gc.collect()
-        found.append(tracemalloc.get_traced_memory()[0])
+        sizes.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()
-    return found[0] / members, (found[1] - found[0]) / (members * PARTITIONS_PER_MEMBER)
+    return sizes[0] / members, (sizes[1] - sizes[0]) / (members * PARTITIONS_PER_MEMBER)
 
 
 def main() -> None:

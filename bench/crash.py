@@ -1,10 +1,10 @@
 """Servers killed and paused under load: `python -m bench.crash --rounds 200 [--stores sqlite,postgresql]`.
 
-Twenty members of one group commit ever-growing offsets and remember which were acknowledged. In every round the server
-that coordinates the group is killed, or with PostgreSQL and three processes also paused, at a random moment, half of
-the time in a rebalance; the round ends when the group is stable again, and its time is from the signal to then. In the
-end nothing that was acknowledged may be lost, no offset may have gone back, and nobody may have answered for the group
-outside of its lease. Writes `bench/results/crash.json`. It stops by itself: every round has a limit.
+Twenty members of one group commit growing offsets and remember the acknowledged ones. In every round the server that
+coordinates the group is killed at a random moment, half of the time within a rebalance; with PostgreSQL, three
+processes run, and some rounds pause the server instead. A round takes from the signal until the group is stable again.
+In the end no acknowledged offset may be lost, no offset may have gone back, and no server may have answered for the
+group outside its lease. Writes `bench/results/crash.json`. It ends by itself: every round has a time limit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PARTITIONS = 40
 LEASE_S = 1.5
 QUIET_S = 0.3
 ROUND_S = 60.0
-"""A group that is not stable by then never will be."""
+"""Time limit for a group to become stable."""
 
 _HISTORY = """
 CREATE TABLE crash_history (partition int, epoch bigint, node_id int, at timestamptz);
@@ -61,7 +61,7 @@ def free_port() -> int:
 
 
 class Process:
-    """`kafka-shim serve` on a port of its own, which it has again after every start."""
+    """`kafka-shim serve` on a port that it keeps over restarts."""
 
     def __init__(self, store: str, log: Path, node_id: int = 1) -> None:
         self.node_id = node_id
@@ -78,7 +78,7 @@ class Process:
             self._popen = processes.start(command, stderr=log)
 
     async def ready(self) -> None:
-        """It has reported that it is ready."""
+        """Wait for the ready line."""
         assert self._popen is not None
         assert self._popen.stdout is not None
         line = await trio.to_thread.run_sync(self._popen.stdout.readline, abandon_on_cancel=True)
@@ -100,12 +100,12 @@ class Process:
 
 @dataclass
 class Outcome:
-    """What a run found. Times are seconds from the signal until the group was stable again, by kind of round."""
+    """The result of a run. Times are seconds from the signal until the group was stable again, by kind of round."""
 
     store: str
     times: dict[str, list[float]] = field(default_factory=dict)
     commits: int = 0
-    lost: list[str] = field(default_factory=list)
+    lost_commits: list[str] = field(default_factory=list)
     went_back: list[str] = field(default_factory=list)
     two_owners: list[str] = field(default_factory=list)
     load: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -122,7 +122,7 @@ class Run:
         self.probers = [Prober(self.judge, process.address) for process in processes]
         self.times: dict[str, list[float]] = {}
         self.owner: Callable[[], int | None] = lambda: None
-        """Which node has the lease of the group's partition, as the store says."""
+        """Returns the node with the lease of the group's partition, by the store."""
 
     @asynccontextmanager
     async def under_load(self) -> AsyncIterator[None]:
@@ -142,7 +142,8 @@ class Run:
                 process.end()
 
     def is_stable(self, since: float) -> bool:
-        """All members are in one generation, own everything once, and each had a commit acknowledged since then."""
+        """Return true if all members are in one generation, own all partitions once, and each had a commit since
+        `since`."""
         owned = sorted(partition for member in self.members for partition in member.owned)
         return (
             len({member.generation for member in self.members}) == 1
@@ -151,27 +152,27 @@ class Run:
         )
 
     async def stable(self, since: float) -> float:
-        """Wait until the group is stable; how many seconds after `since` that was."""
+        """Wait until the group is stable; return the seconds since `since`."""
         with trio.fail_after(ROUND_S):
             while not self.is_stable(since):
                 await self.judge.changed.wait()
         return time.monotonic() - since
 
     async def answering(self, prober: Prober, since: float) -> None:
-        """Wait until a node has answered anything since then."""
+        """Wait until a node has answered a request since `since`."""
         with trio.fail_after(ROUND_S):
             while prober.answered <= since:
                 await self.judge.changed.wait()
 
     async def wait_for_a_moment(self) -> None:
-        """Some random time, in half of the cases with a rebalance in it."""
+        """Wait for a random time, and in half of the cases start a rebalance."""
         await trio.sleep(random.uniform(0, 0.4))
         if random.random() < 0.5:
             random.choice(self.members).wants_rejoin = True
             await trio.sleep(random.uniform(0, 0.25))
 
     async def round(self, kind: str, victim: Process) -> None:
-        """One round."""
+        """Run one round and record its time."""
         await self.wait_for_a_moment()
         took = await (self.kill(victim) if kind == "kill" else self.pause(victim))
         self.times.setdefault(kind, []).append(took)
@@ -185,10 +186,10 @@ class Run:
         return took
 
     async def pause(self, victim: Process) -> float:
-        """The server is woken when the group is stable without it or, in some rounds, before.
+        """Pause a server; wake it when the group is stable without it or, in some rounds, before.
 
-        In half of the rounds members are silent from before until another server has taken over: what is on its way to
-        a server when it stops is fenced when it wakes, and would hide what it says to those who only ask.
+        In half of the rounds, members are silent from before the pause until another server has taken over. Otherwise
+        the server fences their late writes when it wakes, which hides its answers to clients that only read.
         """
         silent = random.random() < 0.5
         self.judge.quiet = silent
@@ -219,7 +220,7 @@ class Run:
             store,
             self.times,
             judge.commits,
-            judge.lost,
+            judge.lost_commits,
             judge.went_back,
             [*two_owners, *judge.stale, *judge.twice],
             os.getloadavg(),
@@ -233,7 +234,7 @@ def folder() -> Iterator[Path]:
 
 
 async def sqlite(rounds: int, members: int = MEMBERS) -> Outcome:
-    """One process on a SQLite file, killed in every round."""
+    """Run one process on a SQLite file, and kill it in every round."""
     with folder() as path:
         run = Run([Process(f"sqlite:{path / 'offsets.db'}", path / "log")], members)
         async with run.under_load():
@@ -243,7 +244,7 @@ async def sqlite(rounds: int, members: int = MEMBERS) -> Outcome:
 
 
 async def postgresql(rounds: int, url: str, members: int = MEMBERS) -> Outcome:
-    """Three processes on one database; the owner of the group's partition is killed and paused in turn."""
+    """Run three processes on one database; kill and pause the owner of the group's partition in turn."""
     partition = partition_for(GROUP, 50)
     with folder() as path:
         run = Run([Process(url, path / f"log-{n}", n) for n in (1, 2, 3)], members)
@@ -263,14 +264,14 @@ async def postgresql(rounds: int, url: str, members: int = MEMBERS) -> Outcome:
 
 
 def owner_in(connection: psycopg.Connection[Any], partition: int) -> int | None:
-    found = connection.execute("SELECT node_id FROM kafka_shim_leases WHERE partition = %s", (partition,)).fetchone()
-    return found[0] if found else None
+    row = connection.execute("SELECT node_id FROM kafka_shim_leases WHERE partition = %s", (partition,)).fetchone()
+    return row[0] if row else None
 
 
 def out_of_lease(run: Run, history: list[Any], since: float) -> list[str]:
-    """Answers to requests that were sent after another node had got the partition, and before it came back."""
+    """Return the answers to requests sent after another node got the partition and before it came back."""
     node_at = {process.address: process.node_id for process in run.processes}
-    found = []
+    violations = []
     for answer in run.judge.answers:
         if answer.sent_at < since:
             continue
@@ -278,12 +279,12 @@ def out_of_lease(run: Run, history: list[Any], since: float) -> list[str]:
         holders = [owner for at, owner in history if answer.sent_at <= at <= answer.answered]
         before = [owner for at, owner in history if at < answer.sent_at]
         if before and before[-1] != node and node not in holders:
-            found.append(f"node {node} answered at {answer.answered:.3f}, node {before[-1]} was the owner")
-    return found
+            violations.append(f"node {node} answered at {answer.answered:.3f}, node {before[-1]} was the owner")
+    return violations
 
 
 def summary(times: Sequence[float]) -> dict[str, float]:
-    """The distribution of the rounds' times, seconds."""
+    """Summarise the times of the rounds, in seconds."""
     ordered = sorted(times)
     return {
         "rounds": len(ordered),
@@ -298,12 +299,12 @@ def report(outcome: Outcome) -> dict[str, Any]:
     return {
         "store": outcome.store,
         "acknowledged_offsets": outcome.commits,
-        "lost": len(outcome.lost),
+        "lost": len(outcome.lost_commits),
         "went_back": len(outcome.went_back),
         "two_owners": len(outcome.two_owners),
         "stable_again_s": {kind: summary(times) for kind, times in outcome.times.items()},
         "load_average": [round(each, 1) for each in outcome.load],
-        "violations": (outcome.lost + outcome.went_back + outcome.two_owners)[:20],
+        "violations": (outcome.lost_commits + outcome.went_back + outcome.two_owners)[:20],
     }
 
 

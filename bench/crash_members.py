@@ -1,8 +1,7 @@
-"""The load of the crash runs: members of one group that commit growing offsets, and the one who remembers them all.
+"""The load of the crash runs: members of one group that commit growing offsets, and a judge of their observations.
 
-Decides what counts as lost, as gone back, and as answered by somebody who was no owner any more. Members speak Kafka's
-protocol themselves, on `apis/`, and look for their coordinator as any client does. They do not know when servers are
-killed.
+The judge detects lost commits, offsets that went back, and answers from a node that was no longer the coordinator.
+Members speak Kafka's protocol on `apis/` and look for their coordinator like any client.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ PACE_S = 0.04
 HEARTBEAT_S = 0.4
 PROBE_S = 0.1
 QUESTIONS = 60
-"""How many questions to one node may be unanswered."""
+"""Maximum number of unanswered requests to one node."""
 ANSWER_S = 1.0
-"""Seconds after which a member looks for its coordinator anew."""
+"""Seconds after which a member looks for its coordinator again."""
 
 MOVED = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -53,11 +52,11 @@ Address = tuple[str, int]
 
 
 class NotCoordinator(Exception):
-    """The coordinator must be looked for anew."""
+    """The node is not the coordinator: find it again."""
 
 
 class Wire:
-    """A connection; one request at a time."""
+    """A connection with one request at a time."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
@@ -70,7 +69,10 @@ class Wire:
             return cls(await trio.open_tcp_stream(*address))
 
     async def ask(self, version: int, request: Message, patience: float = ANSWER_S) -> Any:
-        """The answer. Raises TooSlowError, trio's errors of streams, and Elsewhere if the connection was closed."""
+        """Send a request and return the answer.
+
+        Raises TooSlowError, trio's stream errors, and NotCoordinator on a closed stream.
+        """
         key = next(key for key, api in APIS.items() if api.request is type(request))
         self._correlation_id += 1
         body = encode_request_header(key, version, self._correlation_id, "crash") + request.encode(version)
@@ -87,9 +89,9 @@ class Wire:
             if not data:
                 raise NotCoordinator
             self._received += data
-        found = bytes(self._received[:size])
+        data = bytes(self._received[:size])
         del self._received[:size]
-        return found
+        return data
 
     async def close(self) -> None:
         await trio.aclose_forcefully(self._stream)
@@ -99,7 +101,7 @@ TROUBLE = (NotCoordinator, OSError, trio.TooSlowError, trio.BrokenResourceError,
 
 
 class Answered(NamedTuple):
-    """Somebody answered for the group as its coordinator: between which moments of Unix time."""
+    """An answer of a node as the group's coordinator, and the Unix times of its request and itself."""
 
     address: Address
     sent_at: float
@@ -108,14 +110,14 @@ class Answered(NamedTuple):
 
 @dataclass
 class Judge:
-    """Remembers what was acknowledged and what was read, over all members and rounds."""
+    """A record of all acknowledged commits and all reads, over all members and rounds, and the violations in it."""
 
     partitions: int
     sent: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     acknowledged: defaultdict[int, int] = field(default_factory=lambda: defaultdict(lambda: -1))
     seen: defaultdict[int, int] = field(default_factory=lambda: defaultdict(lambda: -1))
     commits: int = 0
-    lost: list[str] = field(default_factory=list)
+    lost_commits: list[str] = field(default_factory=list)
     went_back: list[str] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
     twice: list[str] = field(default_factory=list)
@@ -123,10 +125,10 @@ class Judge:
     assigned: dict[tuple[int, int], str] = field(default_factory=dict)
     changed: trio.Event = field(default_factory=trio.Event)
     quiet: bool = False
-    """Members are to say nothing for a while, and then to look for their coordinator."""
+    """True while members must be silent; afterwards they look for their coordinator again."""
 
     def tell(self) -> None:
-        """Something changed that somebody may wait for."""
+        """Wake all tasks that wait for a change."""
         self.changed.set()
         self.changed = trio.Event()
 
@@ -135,38 +137,40 @@ class Judge:
         return self.sent[partition]
 
     def floor(self) -> tuple[dict[int, int], dict[int, int]]:
-        """What a read that is sent now must not fall short of."""
+        """Return the lowest offsets that a read sent now may see."""
         return dict(self.acknowledged), dict(self.seen)
 
-    def read(self, partition: int, offset: int, floor: tuple[dict[int, int], dict[int, int]], who: str) -> None:
-        """A member fetched this committed offset."""
+    def read(self, partition: int, offset: int, floor: tuple[dict[int, int], dict[int, int]], reader: str) -> None:
+        """Record a committed offset that a member fetched."""
         acknowledged, seen = floor
         if offset < acknowledged.get(partition, -1):
-            self.lost.append(f"{who}: partition {partition} at {offset}, {acknowledged[partition]} was acknowledged")
+            self.lost_commits.append(
+                f"{reader}: partition {partition} at {offset}, {acknowledged[partition]} was acknowledged"
+            )
         elif offset < seen.get(partition, -1):
-            self.went_back.append(f"{who}: partition {partition} at {offset}, {seen[partition]} was read before")
+            self.went_back.append(f"{reader}: partition {partition} at {offset}, {seen[partition]} was read before")
         self.seen[partition] = max(self.seen[partition], offset)
 
     def assign(self, generation: int, partition: int, member_id: str) -> None:
-        """A member was assigned a partition in a generation."""
+        """Record that a member was assigned a partition in a generation."""
         other = self.assigned.setdefault((generation, partition), member_id)
         if other != member_id:
             self.twice.append(f"partition {partition} of generation {generation}: {other} and {member_id}")
 
 
 async def find(addresses: Sequence[Address]) -> Address:
-    """The coordinator of the group, by the first of `addresses` that answers with one. Raises Elsewhere."""
+    """Return the group's coordinator, as the first of `addresses` to answer names it. Raises NotCoordinator."""
     for address in addresses:
         try:
             wire = await Wire.open(address)
             try:
-                found = await wire.ask(2, FindCoordinatorRequest(key=GROUP))
+                answer = await wire.ask(2, FindCoordinatorRequest(key=GROUP))
             finally:
                 await wire.close()
         except TROUBLE:
             continue
-        if found.error_code == ErrorCode.NONE:
-            return found.host, found.port
+        if answer.error_code == ErrorCode.NONE:
+            return answer.host, answer.port
     raise NotCoordinator
 
 
@@ -175,7 +179,7 @@ def fetch_all(partitions: Sequence[int]) -> OffsetFetchRequest:
 
 
 class Member:
-    """One member. `settled` is when its newest commit was acknowledged, seconds of the monotonic clock."""
+    """One member. `settled` is when its newest commit was acknowledged, in monotonic seconds."""
 
     def __init__(self, judge: Judge, addresses: Sequence[Address], number: int) -> None:
         self.generation = -1
@@ -221,7 +225,7 @@ class Member:
         error = _error_of(answer)
         if error in MOVED:
             raise NotCoordinator
-        # A heartbeat is answered 0 while the partition is loading.
+        # A coordinator answers heartbeats with 0 even while it loads the partition.
         if error == ErrorCode.NONE and not isinstance(request, HeartbeatRequest):
             self._judge.answers.append(Answered(self._coordinator, sent_at, time.time()))
         return answer
@@ -330,21 +334,21 @@ class Member:
 
 
 class Prober:
-    """Asks one node again and again for the group's offsets, whether it coordinates the group or not.
+    """A client that fetches the group's offsets from one node again and again, coordinator or not.
 
-    Every request has a connection of its own and is sent although earlier ones are not answered: a paused node finds
-    them all when it wakes, those of after its lease has gone to another among them.
+    It opens a connection for each request and does not wait for earlier answers. So a paused node finds many requests
+    when it wakes, some of them sent after its lease went to another node.
     """
 
     def __init__(self, judge: Judge, address: Address) -> None:
         self.answered = 0.0
-        """When the node last answered, seconds of the monotonic clock."""
+        """When the node last answered, in monotonic seconds."""
         self._judge = judge
         self._address = address
         self._questions = trio.CapacityLimiter(QUESTIONS)
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Send requests until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 await self._questions.acquire_on_behalf_of(question := object())
@@ -378,7 +382,7 @@ class Prober:
 
 
 def _error_of(answer: Any) -> int:
-    """The error of an answer: that of the whole, or the first of any partition."""
+    """Return the error of an answer: that of the whole, or the first of any partition."""
     if hasattr(answer, "error_code"):
         return int(answer.error_code)
     return next((p.error_code for topic in answer.topics for p in topic.partitions if p.error_code), 0)

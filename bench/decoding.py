@@ -1,8 +1,8 @@
-"""Records of `__consumer_offsets` a second of one core: our decoder alone, all of the pipeline in Spark, and Kafka's
-own dump-log tool with its offsets decoder, on the same files.
+"""Records of `__consumer_offsets` per second on one core: our decoder, the pipeline in Spark, and Kafka's dump-log
+tool.
 
-The log is commits of consumer groups, generated from a seed and written as a broker writes segments. The comparison
-needs Kafka where Maven can fetch it.
+The log contains commits of consumer groups, generated from a seed and written as a broker writes segments. All three
+read the same files; Kafka's tool uses its offsets decoder. The comparison needs Kafka, from Maven.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PARTITIONS: Final = 50
 
 
 def write_log(folder: Path, records: int, codec: str = "none") -> None:
-    """Commits of 2,000 groups, 1 to 20 partitions a commit, in the 50 partitions a broker has."""
+    """Write commits of 2,000 groups, 1 to 20 partitions per commit, in the 50 partitions of a broker."""
     rng = random.Random(1)
     groups = [(f"payments-service-{n:04d}", f"orders-{n % 40}", rng.randint(1, 20)) for n in range(2_000)]
     keys = {
@@ -58,7 +58,7 @@ def write_log(folder: Path, records: int, codec: str = "none") -> None:
 
 @contextmanager
 def processor_time(of: str, into: dict[str, float]) -> Iterator[None]:
-    """Adds up this process and the children it waited for."""
+    """Measure the time of the block, including children that it waited for."""
     before = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     began = time.monotonic()
     yield
@@ -69,49 +69,49 @@ def processor_time(of: str, into: dict[str, float]) -> Iterator[None]:
 
 
 def decode(records: int, codec: str, data: Path | None, memory: str) -> dict[str, Any]:
-    """`data` is a log made before, by this; without it, one is made and taken away."""
+    """Measure all three; `data` is a log that an earlier run wrote, else a temporary one is written."""
     from kafka_shim.pipeline.sources.offsets_log import Part, read_part
 
-    found: dict[str, Any] = {"records": records, "codec": codec}
+    result: dict[str, Any] = {"records": records, "codec": codec}
     folder = Path(tempfile.mkdtemp(prefix="bench-pipeline-"))
     try:
         log = data or folder / "log"
         if not log.exists():
             write_log(log, records, codec)
         segments = sorted(log.glob("*/*.log"))
-        found["bytes"] = sum(path.stat().st_size for path in segments)
-        with processor_time("decoder", found):
+        result["bytes"] = sum(path.stat().st_size for path in segments)
+        with processor_time("decoder", result):
             count = sum(
                 batch.num_rows for path in segments for batch in read_part(Part(str(path), 0, path.stat().st_size))
             )
         assert count >= records, count
-        found["records"] = count
+        result["records"] = count
         spark = child("local[1]", log, folder / "out", memory, "tables")
         history = (folder / "out" / "data" / "log_history").rglob("*.parquet")
         assert sum(pyarrow.parquet.read_metadata(path).num_rows for path in history) == count
-        found |= {"tables_seconds": spark["seconds"], "tables_wall_seconds": spark["wall_seconds"], "tables": spark}
+        result |= {"tables_seconds": spark["seconds"], "tables_wall_seconds": spark["wall_seconds"], "tables": spark}
         try:
             from kafka_shim.conformance.targets.base import TargetError
             from kafka_shim.conformance.targets.kafka import DEFAULT_VERSION, NEWEST, class_path
 
             jars = class_path(NEWEST.get(DEFAULT_VERSION, DEFAULT_VERSION))
         except (ImportError, TargetError) as error:
-            found["dump_log"] = str(error)
+            result["dump_log"] = str(error)
         else:
-            with processor_time("dump_log", found):
+            with processor_time("dump_log", result):
                 dump_log(jars, segments)
             for name in ("decoder", "tables"):
-                found[f"{name}_times_dump_log"] = round(found["dump_log_seconds"] / found[f"{name}_seconds"], 2)
+                result[f"{name}_times_dump_log"] = round(result["dump_log_seconds"] / result[f"{name}_seconds"], 2)
         for name in ("decoder", "tables", "dump_log"):
-            if f"{name}_seconds" in found:
-                found[f"{name}_records_a_second"] = round(count / found[f"{name}_seconds"])
+            if f"{name}_seconds" in result:
+                result[f"{name}_records_a_second"] = round(count / result[f"{name}_seconds"])
     finally:
         shutil.rmtree(folder)
-    return found
+    return result
 
 
 def dump_log(jars: str, segments: list[Path]) -> None:
-    """Kafka's tool, its output counted and thrown away."""
+    """Run Kafka's tool; count its output lines and discard them."""
     command = ["java", "-Xmx1g", "-XX:+UseSerialGC", "-cp", jars, "kafka.tools.DumpLogSegments", "--offsets-decoder"]
     files = ",".join(map(str, segments))
     with subprocess.Popen([*command, "--files", files], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tool:

@@ -1,11 +1,11 @@
-"""How long a KIP-848 group takes to form: all members join at once, then heartbeat until everything is assigned.
+"""The time for a KIP-848 group to form: all members join at once, then heartbeat until everything is assigned.
 
     python -m bench.forming [--servers shim,kafka,kfake] [--members 2000] [--topics 100] [--partitions 100]
 
-One process plays all members, each on a connection of its own: it joins, owns what it is assigned, and says so with its
-next heartbeat. `joined` is when every join was answered, `formed` when all partitions have an owner and nobody has more
-than one more than another. `client` is the CPU time of the members themselves, `server` that of the server. A member
-that waits for the others sends a heartbeat every five seconds.
+One process plays all members, each on its own connection. A member joins, owns its assignment at once, and confirms it
+by its next heartbeat. `joined` is the time until every join is answered; `formed` until all partitions have an owner
+and the numbers of partitions differ by at most one. `client` is the CPU time of the members, `server` that of the
+server. A member that waits for others sends a heartbeat every five seconds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from kafka_shim.conformance.targets.base import TargetError
 GROUP = "forming"
 NOT_READY = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 INTERVAL = 5.0
-"""Seconds after which a member sends a heartbeat that has nothing to say."""
+"""Seconds between heartbeats without news."""
 
 
 def encoded(message: Message, version: int) -> bytes:
@@ -50,7 +50,7 @@ def encoded(message: Message, version: int) -> bytes:
 
 
 def ask(address: tuple[str, int], message: Message, version: int) -> Any:
-    """One request on a connection of its own."""
+    """Send one request on its own connection; return the answer."""
     with socket.create_connection(address, timeout=300) as connection:
         connection.sendall(encoded(message, version))
         splitter = FrameSplitter()
@@ -65,7 +65,7 @@ def decoded(payload: bytes, message: Message, version: int) -> Any:
 
 
 class Member:
-    """One member: what it was assigned it owns."""
+    """One member; it owns its assignment at once."""
 
     def __init__(self, number: int, address: tuple[str, int], topics: list[str]) -> None:
         self.id = f"member-{number:029}"
@@ -90,7 +90,7 @@ class Member:
         self.sent = time.monotonic()
 
     def hear(self) -> bool:
-        """Whether a whole answer has come; it is taken in."""
+        """Receive bytes; return true if a complete answer has arrived and was handled."""
         frames = self.splitter.feed(self.socket.recv(1 << 16))
         if not frames:
             return False
@@ -106,7 +106,7 @@ class Member:
 
 
 def all_beat(members: list[Member]) -> None:
-    """Every member sends a heartbeat; returns when all are answered. Who waits for others sends one now and then."""
+    """Send a heartbeat of every member and wait for all answers; members that wait for others send one now and then."""
     selector = selectors.DefaultSelector()
     waiting = set(members)
     look = time.monotonic() + 1
@@ -128,8 +128,11 @@ def all_beat(members: list[Member]) -> None:
 
 
 class Formed(NamedTuple):
-    """How a group formed: seconds until all had joined and until all was assigned, CPU seconds of the members and of
-    the server, KiB by which the server has grown, and rounds of heartbeats."""
+    """The cost of forming a group.
+
+    Seconds until all joined and until all was assigned, CPU seconds of the members and of the server, growth of the
+    server in KiB, and rounds of heartbeats.
+    """
 
     joined: float
     formed: float
@@ -140,19 +143,21 @@ class Formed(NamedTuple):
 
 
 def measure(name: str, members: int, topics: int, partitions: int, at_once: int | None = None) -> Formed:
-    """Let a group form on a server of its own; `at_once` members join together, all of them if None."""
+    """Form a group on a new server; `at_once` members join together, all of them if None."""
     with _server(name) as address:
         names = [f"topic-{number}" for number in range(topics)]
         for each in names:
-            # Kafka refuses to make all of them with one request.
-            made = ask(address, CreateTopicsRequest(topics=[CreatableTopic(each, partitions, 1)], timeout_ms=60_000), 5)
-            if made.topics[0].error_code:
-                raise TargetError(f"{each} was not made: {made.topics[0].error_message}")
+            # One topic per request: Kafka refuses all of them in one.
+            answer = ask(
+                address, CreateTopicsRequest(topics=[CreatableTopic(each, partitions, 1)], timeout_ms=60_000), 5
+            )
+            if answer.topics[0].error_code:
+                raise TargetError(f"{each} was not made: {answer.topics[0].error_message}")
         limit = time.monotonic() + 120
         coming = FindCoordinatorRequest(coordinator_keys=[GROUP])
         while ask(address, coming, 4).coordinators[0].error_code and time.monotonic() < limit:
             time.sleep(0.2)
-        # It may be found before it has loaded its partition.
+        # The coordinator may be found before it has loaded its partition.
         stranger = ConsumerGroupHeartbeatRequest(GROUP, "stranger", 1)
         while ask(address, stranger, 1).error_code in NOT_READY and time.monotonic() < limit:
             time.sleep(0.2)
@@ -179,7 +184,7 @@ def measure(name: str, members: int, topics: int, partitions: int, at_once: int 
 
 @contextmanager
 def _server(name: str) -> Iterator[tuple[str, int]]:
-    """The address of a server; ours has no control server, which others have not either."""
+    """Start a server and yield its address; ours runs without its control server, because the others have none."""
     if name == "shim":
         with serving() as (_, port):
             yield "127.0.0.1", port
@@ -210,8 +215,8 @@ def main() -> None:
         table.add_column(column, justify="left" if column == "server" else "right")
     for name in arguments.servers.split(","):
         try:
-            found = measure(name, arguments.members, arguments.topics, arguments.partitions)
-            table.add_row(name, *map(show, found[:4]), f"{found.grown_kib:,}", str(found.rounds))
+            result = measure(name, arguments.members, arguments.topics, arguments.partitions)
+            table.add_row(name, *map(show, result[:4]), f"{result.grown_kib:,}", str(result.rounds))
         except (TargetError, RuntimeError, OSError) as error:
             table.add_row(name, str(error))
         Console(width=100).print(table)

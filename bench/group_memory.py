@@ -1,11 +1,11 @@
-"""What a member of a KIP-848 group and an assigned partition take of a server's memory.
+"""A server's memory per member of a KIP-848 group and per assigned partition.
 
     python -m bench.group_memory [--servers shim,kfake,kafka] [--members 500] [--topics 10] [--partitions 500]
 
-The group forms twice, each time on a server of its own: once with `FEW` partitions of each topic, once with all;
-`AT_ONCE` members join together. What the server has grown by since the topics were made is taken from the kernel
-(resident memory). A member is what it grew by with few partitions, its connection included; a partition is the
-difference. What is no longer needed and was not given back to the kernel counts.
+The group forms twice, each time on a new server: once with `FEW` partitions per topic, once with all; `AT_ONCE` members
+join together. The growth of the server since the topics were created is its resident memory by the kernel. The figure
+per member is the growth with few partitions, including the connection; the figure per partition comes from the
+difference. Freed memory that was not returned to the kernel counts.
 """
 
 from __future__ import annotations

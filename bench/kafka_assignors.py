@@ -16,7 +16,7 @@ DRIVER = Path(__file__).with_name("KafkaAssignors.java")
 
 
 class KafkaAssignors:
-    """A running Java process with Kafka's assignors. Raises `TargetError` where Kafka cannot be fetched."""
+    """A running Java process with Kafka's assignors. Raises `TargetError` if Kafka cannot be fetched."""
 
     def __init__(self) -> None:
         java = shutil.which("java")
@@ -26,7 +26,7 @@ class KafkaAssignors:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def assign(self, assignor: str, spec: GroupSpec) -> dict[str, Partitions]:
-        """What Kafka assigns to the same members in the same order."""
+        """Return Kafka's assignment of the same members in the same order."""
         assigned = self._ask(assignor, spec, runs=1, read=False, assignment=True)["assignment"]
         return {
             member_id: {uuid_from_text(topic): frozenset(partitions) for topic, partitions in assignment.items()}
@@ -34,8 +34,10 @@ class KafkaAssignors:
         }
 
     def seconds(self, assignor: str, spec: GroupSpec, read: bool, runs: int) -> float:
-        """CPU time of the thread for some runs together, without that of the garbage collector and the compiler; with
-        `read` all partitions of each answer are looked at."""
+        """Return the CPU seconds of the thread for several runs, without garbage collector and compiler.
+
+        With `read` the time includes reading all partitions of each answer.
+        """
         return float(self._ask(assignor, spec, runs, read, assignment=False)["nanoseconds"]) / 1e9
 
     def close(self) -> None:

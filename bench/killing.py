@@ -1,11 +1,11 @@
-"""Runs that are killed in the middle, and whether what they leave is what undisturbed ones do.
+"""Runs of the pipeline that are killed in the middle, and a check that their results are the same as undisturbed ones.
 
-On a cluster of two workers the driver dies first, with its Java, when it has written some tables, and the run is made
-again. Then a worker dies, with its executor, as a machine that loses its power: when it has read its part of the data
-and before that counts; another one dies in the middle of a step that shuffles. A new machine takes the place of each.
-The driver of a stream dies in the middle of a micro-batch and is started again. What they leave is compared with what
-an undisturbed run on this machine writes to its own disk: tables by their number of rows and the sum of a hash of each,
-so in no order; what the jobs say row by row, as they add up fractions in any order.
+On a cluster of two workers, the driver dies first with its Java process, after some tables are written, and the run
+starts again. Then a worker dies with its executor, like a machine that loses power: after it has read its part of the
+data, before that counts. Another worker dies in the middle of a step with a shuffle. A new worker replaces each. The
+driver of a stream dies in the middle of a micro-batch and starts again. The results are compared with those of an
+undisturbed run on this machine: tables by their number of rows and the sum of the rows' hashes, so in any order;
+answers row by row, because their fractions are added up in varying order.
 
 `python -m bench.killing run|stream ...` are the runs themselves, which `kill` starts.
 """
@@ -33,9 +33,10 @@ from bench.cluster import Cluster
 from bench.runs import HOME
 from bench.store import BUCKET, s3
 from kafka_shim.pipeline import connectors
-from kafka_shim.pipeline.run import answer, answers, build, is_little, sort_out, store_settings
+from kafka_shim.pipeline.run import answer, answers, build, is_little, sort_out
 from kafka_shim.pipeline.schemas import PLACES, TABLES
 from kafka_shim.pipeline.session import LITTLE, session
+from kafka_shim.pipeline.sources.places import store_settings
 from kafka_shim.pipeline.stream import stream
 from kafka_shim.pipeline.tables.columns import Scope
 from kafka_shim.pipeline.warehouse import Added, Warehouse
@@ -43,12 +44,15 @@ from kafka_shim.pipeline.warehouse import Added, Warehouse
 READING: Final = "reading"
 SHUFFLING: Final = "rounds"
 MIDWAY: Final = "ownership"
-"""Drivers die when they have written this table."""
+"""The driver dies after it has written this table."""
 
 
 class Run(NamedTuple):
-    """Tables and answers on a cluster, or `only` some tables. The first task that makes rows of each of `dies`
-    (READING, or a table) kills its worker; the driver dies when it has written `driver_dies`."""
+    """A run on a cluster: all tables and answers, or `only` some tables.
+
+    The first task that makes rows of each name in `dies` (READING, or a table) kills its worker. The driver dies after
+    it has written the table `driver_dies`.
+    """
 
     data: str
     out: str
@@ -61,12 +65,11 @@ class Run(NamedTuple):
 
 
 def kill(events: int, memory: str = "1g", server: str | None = None, data: Path | None = None) -> dict[str, Any]:
-    """Everything above over a generated trace of about so many events, or over the folder `data` of `generate`. Raises
-    AssertionError where tables differ.
+    """Do all of the above over a generated trace of about `events` events, or over the folder `data` of `generate`.
 
-    With a `server` (`bench.store`) the cluster's machines share nothing but a store that speaks S3: what they read and
-    write is there, and the driver that dies is one of the cluster too. A folder given is not streamed: a stream reads
-    no packed files.
+    With a `server` (`bench.store`), the machines of the cluster share only a store that speaks S3: inputs and results
+    are there, and the stream's driver runs on a cluster too. A folder given as `data` is not streamed, because a stream
+    cannot read compressed files. Raises AssertionError if tables differ.
     """
     from kafka_shim.pipeline.generate.write import generate
 
@@ -114,15 +117,15 @@ def kill(events: int, memory: str = "1g", server: str | None = None, data: Path 
                     build(expected, sort_out([read], settings=settings))
                     answer(expected)
                 runs["undisturbed"] = {"wall_seconds": round(time.monotonic() - began, 2)}
-            found = Warehouse(spark, f"{base}/run")
-            assert found.snapshots.numbers() == [1], "a run that died left a snapshot"
+            warehouse = Warehouse(spark, f"{base}/run")
+            assert warehouse.snapshots.numbers() == [1], "a run that died left a snapshot"
             with _timed("tables and answers are compared"):
-                same_tables(found, expected, list(TABLES))
-                same_answers(found, expected)
+                same_tables(warehouse, expected, list(TABLES))
+                same_answers(warehouse, expected)
             rows = {name: expected.read(name).count() for name in TABLES}
             if data is None:
                 with _timed("tables of the stream are compared"):
-                    # A stream reads no segments.
+                    # A stream reads no segments, so compare with a run over the trace alone.
                     at_once = Warehouse(spark, str(scratch / "at-once"))
                     with at_once.change("run"):
                         build(at_once, sort_out([f"{read}/trace"], settings=settings))
@@ -140,35 +143,35 @@ def kill(events: int, memory: str = "1g", server: str | None = None, data: Path 
 
 @contextmanager
 def _timed(what: str) -> Iterator[None]:
-    """Says on standard error how long something took."""
+    """Print the duration of a step to standard error."""
     began = time.monotonic()
     yield
     print(f"{time.monotonic() - began:7.1f} s  {what}", file=sys.stderr, flush=True)
 
 
 def groups_of(events: int) -> int:
-    """How many groups make a trace of so many events."""
+    """Return the number of groups for a trace of this many events."""
     return max(24, min(4_000, events // 20_000))
 
 
-def same_tables(found: Warehouse, expected: Warehouse, names: Sequence[str], *, without: Collection[str] = ()) -> None:
-    """Asserts that tables hold the same rows, in any order, but for columns `without` which they are compared."""
+def same_tables(actual: Warehouse, expected: Warehouse, names: Sequence[str], *, without: Collection[str] = ()) -> None:
+    """Assert that tables hold the same rows in any order, leaving out the columns `without`."""
     for name in names:
-        both = [digest(each.read(name).drop(*without)) for each in (found, expected)]
+        both = [digest(each.read(name).drop(*without)) for each in (actual, expected)]
         assert both[0] == both[1], f"{name}: {both[0]} instead of {both[1]} (rows, sum of their hashes)"
 
 
-def same_answers(found: Warehouse, expected: Warehouse) -> None:
-    """Asserts that the jobs have the same answers, but for the last digits of fractions."""
+def same_answers(actual: Warehouse, expected: Warehouse) -> None:
+    """Assert that the jobs have the same answers, except for the last digits of fractions."""
     for name in answers(expected):
-        assertDataFrameEqual(found.result(name), expected.result(name), rtol=1e-9)
+        assertDataFrameEqual(actual.result(name), expected.result(name), rtol=1e-9)
 
 
 def digest(rows: DataFrame) -> tuple[int, int]:
-    """How many rows, and the sum of a hash of each."""
+    """Return the number of rows and the sum of their hashes."""
     hashes = rows.select(F.xxhash64(*rows.columns).cast("decimal(38,0)").alias("hash"))
-    found = hashes.agg(F.count("*").alias("count"), F.coalesce(F.sum("hash"), F.lit(0)).alias("sum")).collect()[0]
-    return found["count"], int(found["sum"])
+    result = hashes.agg(F.count("*").alias("count"), F.coalesce(F.sum("hash"), F.lit(0)).alias("sum")).collect()[0]
+    return result["count"], int(result["sum"])
 
 
 def on_cluster(
@@ -184,18 +187,21 @@ def on_cluster(
     only: Sequence[str] = (),
     config: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """A run on a cluster of its own, with more settings of Spark in `config`; how long it took, and how many workers
-    were killed: one for each of `dies`, each replaced by a new one with `replaces`. With `driver_dies` a run before it
-    is killed at that table, and `wall_seconds` are those of both."""
+    """Run on a new cluster, with the additional Spark settings in `config`; return its duration and the number of
+    deaths.
+
+    One worker dies for each of `dies`; with `replaces`, a new one takes its place. With `driver_dies`, an earlier run
+    is killed at that table first, and `wall_seconds` includes it.
+    """
     flags = work / "flags"
     flags.mkdir(parents=True)
     run = Run(str(data), str(out), str(flags), [*dies], "", memory, [*only], dict(config or {}))
-    told: dict[str, Any] = {}
+    driver: dict[str, Any] = {}
     with Cluster(work / "cluster", workers=workers, memory=memory, replaces=replaces) as cluster:
         began = time.monotonic()
         if driver_dies:
             _until_killed("run", cluster.url, json.dumps(run._replace(dies=[], driver_dies=driver_dies)))
-            told |= {"drivers_killed": 1, "until_killed": round(time.monotonic() - began, 2)}
+            driver |= {"drivers_killed": 1, "until_killed": round(time.monotonic() - began, 2)}
         done = subprocess.run(
             command("run", cluster.url, json.dumps(run)), check=True, cwd=HOME, stdout=subprocess.PIPE
         )
@@ -204,7 +210,12 @@ def on_cluster(
     shutil.rmtree(work / "cluster")
     assert {path.name for path in flags.iterdir()} == set(dies), "no task came where it was to die"
     assert dead == len(dies), f"{dead} workers died"
-    return {"wall_seconds": round(wall, 2), **told, "workers_killed": dead, **json.loads(done.stdout.splitlines()[-1])}
+    return {
+        "wall_seconds": round(wall, 2),
+        **driver,
+        "workers_killed": dead,
+        **json.loads(done.stdout.splitlines()[-1]),
+    }
 
 
 def _streamed(
@@ -223,21 +234,21 @@ def _streamed(
 
 
 def _until_killed(*arguments: str) -> None:
-    """Starts this module and waits until its process group has been killed."""
+    """Start this module and wait until its process group has been killed."""
     died = subprocess.run(command(*arguments), cwd=HOME, start_new_session=True, stdout=subprocess.DEVNULL)
     assert died.returncode == -signal.SIGKILL, died.returncode
 
 
 def command(*arguments: str) -> list[str]:
-    """Starts this module, from its folder."""
+    """Return the command that starts this module."""
     return [sys.executable, "-m", "bench.killing", *arguments]
 
 
-# What runs in processes of its own.
+# The functions below run in processes of their own.
 
 
 def run(url: str, described: str) -> None:
-    """The `Run` described as JSON, on a cluster."""
+    """Carry out the `Run` that is described as JSON, on a cluster."""
     run = Run(*json.loads(described))
     settings = store_settings(run.config)
     inputs = sort_out([run.data], settings=settings)
@@ -256,7 +267,7 @@ def run(url: str, described: str) -> None:
 
 
 def streamed(master: str, data: str, out: str, max_bytes: str, memory: str, more: str, dies: str) -> None:
-    """A stream over what there is; dies, with its Java, when it has written table `dies` once."""
+    """Stream all there is; with `dies`, die with the Java process after the first write of that table."""
 
     class Dying(Warehouse):
         def write(self, name: str, rows: DataFrame, *, replaces: Scope | None = None) -> None:
@@ -272,14 +283,14 @@ def streamed(master: str, data: str, out: str, max_bytes: str, memory: str, more
 
 
 class _Dying(Warehouse):
-    """One whose workers and driver die as a `Run` says."""
+    """A warehouse that kills workers and the driver as a `Run` says."""
 
     def __init__(self, spark: SparkSession, run: Run) -> None:
         super().__init__(spark, run.out, only={*PLACES, *run.only} if run.only else None)
         self._run = run
 
-    def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> Added:
-        return super().append_apart(self._deadly(READING, rows), by_day=by_day)
+    def append_apart(self, rows: DataFrame, *, lines: str = "all", by_day: bool = False) -> Added:
+        return super().append_apart(self._deadly(READING, rows), lines=lines, by_day=by_day)
 
     def write(self, name: str, rows: DataFrame, *, replaces: Scope | None = None) -> None:
         super().write(name, self._deadly(name, rows), replaces=replaces)
@@ -289,7 +300,7 @@ class _Dying(Warehouse):
     def _deadly(self, name: str, rows: DataFrame) -> DataFrame:
         if name not in self._run.dies:
             return rows
-        # Not deterministic, so that Spark leaves it where it is: after what the rows are made of was read or shuffled.
+        # Nondeterministic, so that Spark keeps the filter after the read or the shuffle of the rows.
         dying = F.udf(_dying_row(Path(self._run.flags) / name), "boolean", useArrow=False).asNondeterministic()
         return rows.where(dying(F.col(rows.columns[0])))
 
@@ -303,7 +314,7 @@ def _dying_row(flag: Path) -> Callable[[Any], bool]:
 
 
 def die_once(flag: Path) -> None:
-    """Kills the worker whose task this is, if the flag was not there; the first of many does."""
+    """Kill the worker of this task, unless the flag exists: only the first of many tasks does it."""
     try:
         flag.touch(exist_ok=False)
     except FileExistsError:
@@ -312,7 +323,8 @@ def die_once(flag: Path) -> None:
     def parent(pid: int) -> int:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
-    # The process group of a worker is that of its executors, which are the parents of the daemon this came from.
+    # A worker and its executors share a process group; an executor is the parent of the daemon that started this
+    # process.
     os.killpg(os.getpgid(parent(os.getppid())), signal.SIGKILL)
 
 

@@ -1,8 +1,9 @@
-"""What the test kit costs: `python -m bench.kit`.
+"""The cost of the test kit: `python -m bench.kit`.
 
-A coordinator with one consumer of kafka-python that joins and is assigned its partitions, and what of that is ours:
-start, stop, and the CPU of the coordinator's own thread in between. What the plugin adds to `pytest --version`, by runs
-with and without it in turn. Two hundred coordinators at once. A thousand members for an hour of simulated time.
+One coordinator with one consumer of kafka-python that joins and gets its partitions: the total time, and the part of
+this project in it (start, stop, and CPU time of the coordinator's thread). The time that the plugin adds to `pytest
+--version`, by alternate runs with and without it. Two hundred coordinators at once. A thousand members in an hour of
+simulated time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TIMES = 21
 
 
 def fixture() -> dict[str, float]:
-    """One coordinator with one consumer, in milliseconds. Of these kafka-python waits 100 before it asks for topics."""
+    """Measure one coordinator with one consumer, in ms. In 100 of them kafka-python waits before it asks for topics."""
     began = time.perf_counter()
     with CoordinatorServer(topics={"orders": 4}) as server:
         started = time.perf_counter()
@@ -45,7 +46,7 @@ def fixture() -> dict[str, float]:
 
 
 def plugin() -> float:
-    """Milliseconds that the plugin adds to `pytest --version`."""
+    """Measure the milliseconds that the plugin adds to `pytest --version`."""
     took: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(TIMES):
         for used in took:
@@ -57,7 +58,7 @@ def plugin() -> float:
 
 
 def parallel(count: int) -> float:
-    """Seconds for so many coordinators at once, each with a member; raises if one of them fails."""
+    """Measure the seconds for this many coordinators at once, each with a member. Raises if one of them fails."""
     failed: list[BaseException] = []
     together = threading.Barrier(count)
 
@@ -82,7 +83,7 @@ def parallel(count: int) -> float:
 
 
 def simulation() -> tuple[float, int]:
-    """CPU seconds for a thousand members and an hour, and how many heartbeats the rules answered."""
+    """Measure the CPU seconds for a thousand members in a simulated hour; return them and the number of heartbeats."""
     began = time.process_time()
     simulated = Simulation(seed=1, topics={"orders": 1000}, network=Network(least=0.001, most=0.05, loss=0.00001))
     for _ in range(1000):
@@ -95,7 +96,7 @@ def simulation() -> tuple[float, int]:
 
 
 def main() -> None:
-    """Measure, and print."""
+    """Measure and print."""
     fixture()
     runs = [fixture() for _ in range(TIMES)]
     for name in runs[0]:

@@ -1,12 +1,11 @@
-"""What a large consumer group costs everybody else: how long another client waits while its assignment is computed.
+"""The delay that a large consumer group causes to other clients while its assignment is computed.
 
     python -m bench.large_groups [--members 10000] [--topics 100] [--checkout ../before]
 
-A server takes over a stable group with ten partitions a member from a SQLite file, and stable classic groups of
-`CLASSIC_MEMBERS`. One client asks for ApiVersions again and again; meanwhile one member after the other joins the
-group, a group that is not there yet, and one of the classic groups, which becomes a consumer group then. `answered` is
-how long the member waited for its answer, `longest` how long the other client waited at most. Times are medians of
-`RUNS` joins, in milliseconds.
+A server loads from a SQLite file a stable group with ten partitions per member, and stable classic groups of
+`CLASSIC_MEMBERS`. One client sends ApiVersions again and again. At the same time members join, one after the other: the
+group, a new group, and one of the classic groups, which this turns into a consumer group. `answered` is the time until
+the member's answer, `longest` the longest wait of the other client. Times are medians of `RUNS` joins, in milliseconds.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ CLASSIC = "classic"
 
 
 class Bystander:
-    """A client that asks again as soon as it has an answer, in a thread, and notes the longest wait."""
+    """A client in a thread that sends a request as soon as it has an answer, and records the longest wait."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.longest = 0.0
@@ -69,10 +68,10 @@ class Bystander:
 def joins(
     address: tuple[str, int], numbers: itertools.count[int], group_id: str = GROUP, **fields: Any
 ) -> tuple[float, float]:
-    """One member joins: milliseconds until it is answered, and the longest that another client waits."""
+    """Let one member join; return the ms until its answer, and the longest wait of another client."""
     bystander = Bystander(address)
     time.sleep(0.2)
-    # Among the first by its id: `range` has other ranges for all who come after it.
+    # A low id: with `range`, it changes the ranges of all members with higher ids.
     request = ConsumerGroupHeartbeatRequest(group_id, f"{next(numbers):022}n", 0, rebalance_timeout_ms=300_000)
     request.topic_partitions = []
     for name, value in fields.items():
@@ -89,7 +88,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--members", type=int, default=10_000)
     parser.add_argument("--topics", type=int, default=100)
-    parser.add_argument("--checkout", type=Path, help="another checkout, whose server is measured")
+    parser.add_argument("--checkout", type=Path, help="measure the server of another checkout")
     arguments = parser.parse_args()
     bench = Bench(arguments.members, arguments.topics, lambda name: id_of(0, name))
     names = bench.topics.names()

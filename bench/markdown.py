@@ -14,15 +14,15 @@ KINDS: Final = {
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """All tables, with a blank line between two of them."""
+    """Return all tables, separated by blank lines."""
     servers = {name: result["servers"][name] for name in TITLES if name in result["servers"]}
-    found = [_costs(servers), _saturated(servers), _largest(servers), _trace(result["trace"]), _codec(result["codec"])]
+    parts = [_costs(servers), _saturated(servers), _largest(servers), _trace(result["trace"]), _codec(result["codec"])]
     starts = result["starts"]
-    found.append(
+    parts.append(
         f"`kafka-shim serve` is ready after {starts['serve_s']:.2f} s, a server inside a process after"
         f" {starts['in_process_ms']:.1f} ms. {result['machine']}, Python {result['python']}, {result['date']}."
     )
-    return "\n\n".join(found) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -37,11 +37,11 @@ def _sizes(servers: dict[str, Any]) -> list[str]:
 
 
 def _of(server: dict[str, Any], size: str, *path: str) -> Any:
-    """A figure of one server at one size; None if it has none."""
-    found = {str(key): value for key, value in server.get("members", {}).items()}.get(size)
+    """Return a figure of one server at one size; None if it has none."""
+    figures = {str(key): value for key, value in server.get("members", {}).items()}.get(size)
     for name in path:
-        found = None if found is None else found.get(name)
-    return found
+        figures = None if figures is None else figures.get(name)
+    return figures
 
 
 def _costs(servers: dict[str, Any]) -> str:
@@ -55,7 +55,7 @@ def _costs(servers: dict[str, Any]) -> str:
 
 
 def _saturated(servers: dict[str, Any]) -> str:
-    """How long an answer takes while every member asks again at once, and how fair that is."""
+    """Return the table of answer times while every member sends the next request at once, and of their fairness."""
     names = ("mean_us", "p99_us", "p99_turns")
     rows = []
     for kind, title in KINDS.items():

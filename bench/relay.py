@@ -1,7 +1,7 @@
-"""What the relay costs: `python -m bench.relay`. Heartbeats to a server of ours, straight and through `trace record`.
+"""The cost of the relay: `python -m bench.relay`. Heartbeats to a server of ours, directly and through `trace record`.
 
-One process holds all members' connections and sends each its next heartbeat when the last is answered. It prints
-the time a heartbeat took and the relay's processor time for each, by the kernel's account of it.
+One process holds all members' connections and sends each member's next heartbeat when the last one is answered. Prints
+the time per heartbeat, and the relay's processor time per heartbeat, from the kernel.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Member:
-    """A group of one, on a connection of its own."""
+    """A group of one member, on its own connection."""
 
     def __init__(self, stream: trio.SocketStream, number: int) -> None:
         self.stream = stream

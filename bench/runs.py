@@ -1,7 +1,7 @@
-"""A run of the pipeline in processes of its own, and what all of them cost: processor time, memory, bytes shuffled.
+"""A run of the pipeline in its own process, and its cost: processor time, memory, bytes shuffled.
 
-`python -m bench.runs MASTER DATA OUT MEMORY WHAT` is such a run; `child` starts one and watches it. It tells of each
-step on standard error when it is done, and of everything at the end, as JSON, on standard output.
+`python -m bench.runs MASTER DATA OUT MEMORY WHAT` is such a run; `child` starts one and measures it. The run prints
+each finished step to standard error, and its figures as JSON to standard output.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ _CLUSTER_DRIVER_MEMORY: Final = "1g"
 def child(
     master: str, data: Path, out: Path, memory: str = "2g", what: str = "all", others: Sequence[int] = ()
 ) -> dict[str, Any]:
-    """A run in a process of its own: what `run_once` tells of it, and processor time and peak memory of its processes
-    and of those below `others`, which are there already: a cluster's."""
+    """Start a run in its own process; return the figures of `run_once`, processor time and peak memory.
+
+    The last two include the processes below `others`, such as those of a cluster.
+    """
     command = [sys.executable, "-m", "bench.runs", master, str(data), str(out), memory, what]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=HOME) as process:
         family = Family([process.pid, *others])
@@ -42,7 +44,7 @@ def child(
             assert process.stdout is not None
             output = process.stdout.read()
         except BaseException:
-            # Its Java ends when it does.
+            # Spark's Java process ends with its parent.
             process.kill()
             raise
         finally:
@@ -55,10 +57,10 @@ def child(
 
 
 class Family:
-    """Some processes and those below them, looked at twice a second: processor time since the first look, and the most
-    memory they had at once.
+    """A set of processes with their descendants, sampled twice a second.
 
-    Spark's Java and its Python workers are nobody's waited-for children, so the system adds them up for nobody.
+    Measures processor time since the first sample, and peak memory. The system adds up processor time only of children
+    that are waited for, which Spark's Java and Python workers are not.
     """
 
     def __init__(self, roots: Sequence[int]) -> None:
@@ -70,11 +72,11 @@ class Family:
         self._before = dict(self.seconds)
 
     def spent(self) -> float:
-        """Processor seconds of all that were seen."""
+        """Return the processor seconds of all processes sampled so far."""
         return sum(self.seconds.values()) - sum(self._before.values())
 
     def lives(self) -> bool:
-        """Whether any of those that were seen has not ended; one that nobody waited for has."""
+        """Return true if any process sampled so far still runs; a zombie does not."""
         for pid in self.seconds:
             with contextlib.suppress(OSError):
                 if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
@@ -100,15 +102,17 @@ class Family:
         for pid in family:
             with contextlib.suppress(OSError, StopIteration):
                 self.seconds[pid] = spent.get(pid, 0.0)
-                # Pages that several of them share count once.
+                # Pss counts a page that several processes share only once.
                 text = Path(f"/proc/{pid}/smaps_rollup").read_text()
                 total += next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")) * 1024
         self.peak = max(self.peak, total)
 
 
 def run_once(master: str, data: str, out: str, memory: str, what: str) -> dict[str, Any]:
-    """All tables of some data, and answers if `what` is "all": wall seconds and bytes shuffled by step, several of
-    which are done side by side."""
+    """Build all tables, and the answers if `what` is "all"; return wall seconds and bytes shuffled by step.
+
+    Several steps run side by side.
+    """
     from kafka_shim.pipeline.run import answer, build, sort_out
     from kafka_shim.pipeline.session import session
     from kafka_shim.pipeline.warehouse import Warehouse
@@ -116,7 +120,7 @@ def run_once(master: str, data: str, out: str, memory: str, what: str) -> dict[s
     began = time.monotonic()
     settings = {"spark.ui.retainedStages": "10000"}
     if master.startswith("local"):
-        # What is shuffled lies beside the tables, so that it is taken away with them; a cluster has its own place.
+        # Shuffle files lie beside the tables, so that they are deleted with them; a cluster has its own folder.
         settings |= {"spark.driver.memory": memory, "spark.local.dir": f"{out}.shuffle"}
     else:
         settings |= {"spark.executor.memory": memory, "spark.driver.memory": _CLUSTER_DRIVER_MEMORY}
@@ -149,16 +153,16 @@ def run_once(master: str, data: str, out: str, memory: str, what: str) -> dict[s
 
 
 def shuffled(spark: SparkSession) -> dict[str, int]:
-    """Bytes written to be shuffled so far, by what Spark's page says of the job: the step."""
+    """Return the bytes written by shuffles so far, by step, which is the description of the job in Spark."""
     store = spark.sparkContext._jsc.sc().statusStore()
     stages = spark.sparkContext._jvm.scala.jdk.CollectionConverters.SeqHasAsJava(  # type: ignore[union-attr]
         store.stageList(None, False, False, spark.sparkContext._gateway.new_array(spark._jvm.double, 0), None)
     ).asJava()
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for stage in stages:
         name = stage.description()
-        found[name.get() if name.isDefined() and name.get() else "other"] += stage.shuffleWriteBytes()
-    return {name: count for name, count in found.items() if count}
+        counts[name.get() if name.isDefined() and name.get() else "other"] += stage.shuffleWriteBytes()
+    return {name: count for name, count in counts.items() if count}
 
 
 if __name__ == "__main__":

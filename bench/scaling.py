@@ -1,11 +1,10 @@
-"""Whether what a group costs grows with the group and not with its square: `python -m bench.scaling`, JSON on standard
-output.
+"""A check that the cost of a group grows with its size and not with the square: `python -m bench.scaling`.
 
-Traces of one group that is twice as large each time: with 200,000 rounds at last, with 10,000 members, with a million
-commits and fetches of one member, and all three beside 4,450 ordinary groups. Each is made into all tables and answers
-in one Spark session that is warm, and what it costs is compared with the one half as large: processor seconds, peak
-memory and bytes shuffled, by steps too. Where there are two cores, the largest is made once more with steps side by
-side, as a run does it: `cores_busy` is how many of them worked on the average.
+Traces of one group, each twice as large as the one before: up to 200,000 rounds, 10,000 members, or a million commits
+and fetches of one member; and all three beside 4,450 ordinary groups. One warm Spark session builds all tables and
+answers of each, and their cost is compared with that of half the size: processor seconds, peak memory and bytes
+shuffled, also by step. With two cores, the largest is built once more with steps side by side, as in a real run:
+`cores_busy` is the average number of busy cores. Prints JSON.
 """
 
 from __future__ import annotations
@@ -33,26 +32,26 @@ from kafka_shim.pipeline.warehouse import Warehouse
 Event = dict[str, Any]
 WALL: Final = 1.76e9
 WARM: Final = 0.1
-"""How large a trace is, as a share of the smallest, over which Java compiles what it needs."""
+"""Size of the trace that warms up Java, as a share of the smallest trace."""
 
 
 def rounds(count: int, group: str = "storming", members: int = 3) -> Iterator[Event]:
-    """A group with `count` rounds, two seconds apart; at each one a member goes and another comes."""
+    """Yield a group with `count` rounds, two seconds apart; in each, one member leaves and another joins."""
     there = [f"{group}-{number}" for number in range(members)]
     for member in there:
         yield {"event": "member", "at": 0.0, "group": group, "member_id": member, "change": "added", "client_id": "c"}
     for generation in range(1, count + 1):
         at = 2.0 * generation
-        gone, came = there.pop(0), f"{group}-{generation + members}"
+        leaver, came = there.pop(0), f"{group}-{generation + members}"
         about = {"group": group, "client_id": "c"}
-        yield {"event": "member", "at": at, "member_id": gone, "change": "left", **about}
+        yield {"event": "member", "at": at, "member_id": leaver, "change": "left", **about}
         yield {"event": "member", "at": at + 0.1, "member_id": came, "change": "added", **about}
         there.append(came)
         yield from _round(group, generation, at, there)
 
 
 def members(count: int, group: str = "crowd", times: int = 6) -> Iterator[Event]:
-    """A group of `count` members with a few rounds."""
+    """Yield a group of `count` members with a few rounds."""
     there = [f"{group}-{number}" for number in range(count)]
     for member in there:
         yield {"event": "member", "at": 0.0, "group": group, "member_id": member, "change": "added", "client_id": "c"}
@@ -78,8 +77,10 @@ def _round(group: str, generation: int, at: float, there: list[str]) -> Iterator
 
 
 def commits(count: int, group: str = "busy") -> Iterator[Event]:
-    """A member that commits one partition `count` times, every fourth time what it had committed before, and fetches
-    it after every tenth."""
+    """Yield a member with `count` commits of one partition, and a fetch after every tenth.
+
+    Every fourth commit repeats an offset.
+    """
     yield {"event": "member", "at": 0.0, "group": group, "member_id": "m", "change": "added", "client_id": "c"}
     for number in range(count):
         at = 1.0 + number / 10
@@ -87,14 +88,16 @@ def commits(count: int, group: str = "busy") -> Iterator[Event]:
         about = {"group": group, "member_id": "m", "generation": 1, "error": 0}
         yield {"event": "commit", "at": at, **about, "offsets": offsets}
         if number % 10 == 0:
-            found = [{"partition_index": 0, "committed_offset": number % 4 and number, "error_code": 0}]
-            body = {"request": {}, "answer": {"topics": [{"name": "t", "partitions": found}]}}
+            partitions = [{"partition_index": 0, "committed_offset": number % 4 and number, "error_code": 0}]
+            body = {"request": {}, "answer": {"topics": [{"name": "t", "partitions": partitions}]}}
             yield _exchange(at + 0.01, at + 0.02, "OffsetFetch", group, "m", **body)
 
 
 def mixed(count: int) -> Iterator[Event]:
-    """All three at once, in the order of time, beside ordinary groups: with a million commits 200,000 rounds, 10,000
-    members and 4,450 of these."""
+    """Yield all three shapes at once, in order of time, beside ordinary groups.
+
+    A million commits come with 200,000 rounds, 10,000 members and 4,450 ordinary groups.
+    """
     of_groups = [rounds(count // 5), members(count // 100), commits(count)]
     for number in range(count * 4450 // 1_000_000):
         of_groups += [rounds(10, f"ordinary-{number}"), commits(200, f"ordinary-{number}")]
@@ -117,7 +120,7 @@ def _exchange(arrived: float, at: float, api: str, group: str, member: str, **bo
 
 
 def write(folder: Path, events: Iterator[Event]) -> int:
-    """The trace of these events, which come in the order of time; returns how many there are."""
+    """Write a trace of these events, which are in order of time; return their number."""
     folder.mkdir(parents=True)
     count = 0
     with (folder / "trace.jsonl").open("w") as file:
@@ -132,8 +135,8 @@ def write(folder: Path, events: Iterator[Event]) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", nargs="+", choices=SHAPES, default=list(SHAPES))
-    parser.add_argument("--times", type=int, default=1, help="how often each is doubled")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the smallest")
+    parser.add_argument("--times", type=int, default=1, help="how often to double the size")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the smallest size")
     parser.add_argument("--master", default="local[2]", help="local[N]")
     parser.add_argument("--memory", default="2g")
     chosen = parser.parse_args()
@@ -150,7 +153,7 @@ def main() -> None:
             make, least = SHAPES[shape]
             sizes = [round(least * chosen.scale * 2**power) for power in range(chosen.times + 1)]
             data, out = scratch / "data", scratch / "out"
-            # What Java compiles the first time is no part of the growth.
+            # A first run warms up Java, so that its compiler is no part of the growth.
             runs: list[tuple[int, int | None]] = [(round(sizes[0] * WARM), 1), *((size, 1) for size in sizes)]
             if spark.sparkContext.defaultParallelism > 1:
                 runs.append((sizes[-1], None))
@@ -178,9 +181,11 @@ def main() -> None:
 
 
 def factors(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of each run against the one half as large: how often its processor time, and which step grew most of those that
-    take a second and more."""
-    found = []
+    """Compare each run with the one of half the size: the factor of processor time, and the step that grew most.
+
+    Only steps of at least a second count.
+    """
+    results = []
     for half, whole in itertools.pairwise(runs):
         steps = {
             name: round(each["seconds"] / max(half["steps"][name]["seconds"], 0.01), 2)
@@ -188,12 +193,12 @@ def factors(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if each["seconds"] >= 1
         }
         worst = max(steps.items(), key=itemgetter(1), default=None)
-        found.append({"times": round(whole["seconds"] / half["seconds"], 2), "worst_step": worst})
-    return found
+        results.append({"times": round(whole["seconds"] / half["seconds"], 2), "worst_step": worst})
+    return results
 
 
 def _cost(warehouse: Warehouse, data: Path, family: Family) -> dict[str, Any]:
-    """One step after the other, so that each one's share is known."""
+    """Run the steps one after the other, so that the cost of each is known."""
     steps: dict[str, dict[str, float]] = {}
     before = shuffled(warehouse.spark)
 

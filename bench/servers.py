@@ -1,4 +1,5 @@
-"""What is measured: ours, librdkafka's mock, kfake and Apache Kafka, started as the conformance suite starts them."""
+"""The measured servers: ours, librdkafka's mock, kfake and Apache Kafka, started as the conformance suite starts
+them."""
 
 from __future__ import annotations
 
@@ -21,20 +22,20 @@ from kafka_shim.conformance.targets.shim import ShimTarget
 NAMES = ("shim", "rdkafka-mock", "kfake", "kafka")
 TOPIC = "bench"
 ATTEMPTS = 4
-"""Groups that are tried until one has become stable."""
+"""Maximum number of groups to try until one becomes stable."""
 ROUNDS = 3
-"""Turns per figure; the median counts, so that what else the machine does in one of them does not."""
+"""Turns per figure; the median reduces the effect of other work on the machine."""
 
-# The mock makes topics of four partitions by itself and no others, so its ten are in three topics.
+# The mock creates only topics of four partitions, so ten partitions take three topics.
 SPREAD = {"rdkafka-mock": f"{TOPIC}-a:4,{TOPIC}-b:4,{TOPIC}-c:2"}
 
 
 @contextmanager
 def serving(*options: str, checkout: Path | None = None) -> Iterator[tuple[Process, int]]:
-    """A server of ours, of this checkout or another, with a topic of ten partitions: its process and its port.
+    """Start our server, of this or another checkout, with a topic of ten partitions; yield its process and its port.
 
-    Before 2026-11-22 the command was the module `shim`. A folder that has neither is no checkout: Python would take
-    this one's.
+    Before 2026-11-22 the command was the module `shim`. A folder with neither module is an error: Python would silently
+    use the modules of this checkout.
     """
     module = "kafka_shim"
     if checkout is not None and not (checkout / "kafka_shim").is_dir():
@@ -56,7 +57,7 @@ def serving(*options: str, checkout: Path | None = None) -> Iterator[tuple[Proce
 
 
 def make_topics(bootstrap: str, name: str) -> str:
-    """See to it that ten partitions can be committed to; where they are, in the words of the load generator."""
+    """Make sure that ten partitions can be committed to; return them in the load generator's syntax."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     if name in SPREAD:
         for topic in SPREAD[name].split(","):
@@ -67,7 +68,7 @@ def make_topics(bootstrap: str, name: str) -> str:
 
 
 def work(load: Load, process: Process, command: str, seconds: float, rate: float) -> dict[str, float]:
-    """One kind of request: at full speed for what it costs, then at a fixed rate for how long each takes."""
+    """Measure one kind of request: its cost at full speed, then its latency at a fixed rate."""
     load.tell(command, 0.3)
     turns = []
     for _ in range(ROUNDS):
@@ -92,9 +93,9 @@ def work(load: Load, process: Process, command: str, seconds: float, rate: float
 
 
 def form(stack: ExitStack, port: int, members: int, topics: str, seconds: float) -> tuple[Load, dict[str, Any]]:
-    """A group of so many members, and how it formed. Its connections are open as long as `stack`.
+    """Form a group of this many members; its connections stay open as long as `stack`.
 
-    On librdkafka's mock some groups never become stable, whatever their size: then another one is tried.
+    On librdkafka's mock some groups never become stable, at any size: then another group is tried.
     """
     for attempt in range(ATTEMPTS):
         load = stack.enter_context(Load("127.0.0.1", port, f"bench-{members}-{attempt}", members, topics))
@@ -106,7 +107,7 @@ def form(stack: ExitStack, port: int, members: int, topics: str, seconds: float)
 
 
 def measure(name: str, members: Iterable[int], seconds: float, rate: float, forming: float) -> dict[str, Any]:
-    """All figures of one server. A size it cannot form a group of has no work."""
+    """Measure all figures of one server. A size at which no group forms has no figures of work."""
     target = ShimTarget(traced=False) if name == "shim" else open_target(name)
     began = time.perf_counter()
     try:

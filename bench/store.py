@@ -1,9 +1,9 @@
-"""A store that speaks S3, on this machine.
+"""A store on this machine that speaks S3.
 
-    versitygw   a Go program, which Go builds once; each object is a file in a folder
-    moto        a Python package; objects are in memory, and it goes through a whole one for each piece of it
+    versitygw   a Go program, built once by Go; each object is a file in a folder
+    moto        a Python package; objects are in memory, and reading a piece of one scans all of it
 
-It has one bucket, and what is in it goes with the server.
+It has one bucket, which is deleted with the server.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Store(NamedTuple):
 
     @property
     def files(self) -> Any:
-        """Its file system, as pyarrow has it."""
+        """The file system of the store, for pyarrow."""
         return pyarrow.fs.S3FileSystem(endpoint_override=self.address, allow_bucket_creation=True, **_KEYS)
 
     @property
     def settings(self) -> dict[str, str]:
-        """What Spark's settings say of it."""
+        """Spark's settings for the store."""
         settings = {
             "endpoint": self.address,
             "endpoint.region": _KEYS["region"],
@@ -53,18 +53,18 @@ class Store(NamedTuple):
         return {f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()}
 
     def put(self, folder: Path, name: str) -> None:
-        """Copies a folder of this machine into the bucket, under a name."""
-        # With threads, as many files as there are wait for threads that nobody gives back.
+        """Copy a local folder into the bucket, under a name."""
+        # With threads, copying many files deadlocks: each waits for a thread that another one holds.
         pyarrow.fs.copy_files(str(folder), f"{BUCKET}/{name}", destination_filesystem=self.files, use_threads=False)
 
     def get(self, name: str, folder: Path) -> None:
-        """Copies what is under a name to a folder of this machine."""
+        """Copy the files under a name to a local folder."""
         pyarrow.fs.copy_files(f"{BUCKET}/{name}", str(folder), source_filesystem=self.files, use_threads=False)
 
 
 @contextmanager
 def s3(server: str = "moto") -> Iterator[Store]:
-    """One of `SERVERS` with a bucket, for as long as this is not left."""
+    """Run one of `SERVERS` with a bucket until the end of the block."""
     with {"moto": _moto, "versitygw": _versitygw}[server]() as address:
         store = Store(address)
         store.files.create_dir(BUCKET)
@@ -75,7 +75,7 @@ def s3(server: str = "moto") -> Iterator[Store]:
 def _moto() -> Iterator[str]:
     from moto.server import ThreadedMotoServer
 
-    # It says every request.
+    # Otherwise it logs every request.
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
     server = ThreadedMotoServer(port=0, verbose=False)
     server.start()
@@ -104,7 +104,7 @@ def _versitygw() -> Iterator[str]:
 
 
 def _built() -> Path:
-    """The program, built once by Go and kept."""
+    """Return the program; Go builds it once."""
     folder = cache_folder() / f"versitygw-{_VERSITYGW.rpartition('@')[2]}"
     program = folder / "versitygw"
     if not program.exists():

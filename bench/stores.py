@@ -1,11 +1,11 @@
-"""What durability costs: `python -m bench.stores [--peers kafka] [--only commits,start,takeover]`.
+"""The cost of durability: `python -m bench.stores [--peers kafka] [--only commits,start,takeover]`.
 
-    commits   500 members commit 10 partitions each to a SQLite file with every batch synced: offsets a second, CPU per
-              request, and how long a commit takes at 1,000 a second; the same for the peers
+    commits   500 members commit 10 partitions each to a SQLite file with every batch synced: offsets per second, CPU
+              per request, and the time of a commit at 1,000 per second; the same for the peers
     start     from start to ready on a SQLite file with 1,000,000 offsets in 10,000 groups, and memory per offset
     takeover  two processes on PostgreSQL with 100,000 offsets; one is killed: until the other coordinates all groups
 
-Writes `bench/results/stores.json`. It stops by itself.
+Writes `bench/results/stores.json`. It ends by itself.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LEASE_S = 2.0
 
 
 class Serve:
-    """`kafka-shim serve` until the end of a block. `ready_s` is from its start to its ready line."""
+    """`kafka-shim serve` until the end of a block. `ready_s` is the time from its start to its ready line."""
 
     def __init__(self, store: str, *options: str) -> None:
         self._command = [
@@ -82,7 +82,7 @@ class Serve:
 
 
 def commits(peers: list[str], seconds: float) -> dict[str, Any]:
-    """Durable commits of one group; our figures, and those of peers on the same machine in the same run."""
+    """Measure durable commits of one group: our figures, and those of peers on the same machine in the same run."""
     with tempfile.TemporaryDirectory(prefix="kafka-shim-stores-") as folder:
         store = f"sqlite:{Path(folder) / 'offsets.db'}"
         config = (
@@ -111,7 +111,7 @@ def commits(peers: list[str], seconds: float) -> dict[str, Any]:
 
 
 def fill(store: Store, offsets: int, groups: int) -> None:
-    """Write so many offsets of so many groups, as members that commit them would have left them."""
+    """Write offsets of many groups, as commits of members would have written them."""
     each = offsets // groups
     entries: list[Entry] = []
     for group in range(groups):
@@ -128,7 +128,7 @@ def fill(store: Store, offsets: int, groups: int) -> None:
 
 
 def start() -> dict[str, float]:
-    """From start to ready on a large file, and what an offset takes in memory beyond an empty server."""
+    """Measure the time from start to ready on a large file, and the memory per offset beyond an empty server."""
     with tempfile.TemporaryDirectory(prefix="kafka-shim-stores-") as folder:
         with Serve(f"sqlite:{Path(folder) / 'empty.db'}") as server:
             empty, empty_kib = server.ready_s, server.process.resident_kib()
@@ -149,7 +149,7 @@ def start() -> dict[str, float]:
 
 
 async def _groups_listed(address: Address) -> int:
-    """How many groups a node coordinates; -1 while it is loading or does not answer."""
+    """Return the number of groups that a node coordinates; -1 while it is loading or does not answer."""
     try:
         wire = await Wire.open(address)
         try:
@@ -168,7 +168,7 @@ async def _until_listed(address: Address, groups: int) -> None:
 
 
 def takeover() -> dict[str, float]:
-    """From the death of a process to when its successor coordinates all it had; the lease is part of that."""
+    """Measure the time from the death of a process until its successor coordinates all groups, including the lease."""
     groups = 1000
     with postgres_server() as url:
         writer = PostgresStore(url, 50, lease_s=60)
@@ -177,7 +177,7 @@ def takeover() -> dict[str, float]:
         fill(writer, TAKEN_OVER, groups)
         writer.close()
         options = ("--lease", str(LEASE_S))
-        # The first takes everything before the second is there, and dies before it has released much.
+        # The first process takes all partitions before the second starts, and dies before it has released many.
         with Serve(url, "--node-id", "1", *options) as victim, psycopg.connect(url, autocommit=True) as connection:
             trio.run(_until_listed, victim.address, groups)
             with Serve(url, "--node-id", "2", *options) as successor:
@@ -205,17 +205,17 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=RESULTS / "stores.json")
     arguments = parser.parse_args()
     peers_to_run = arguments.only.split(",")
-    found: dict[str, Any] = {"load_average_before": [round(each, 1) for each in os.getloadavg()]}
+    results: dict[str, Any] = {"load_average_before": [round(each, 1) for each in os.getloadavg()]}
     if "commits" in peers_to_run:
-        found["commits"] = commits([peer for peer in arguments.peers.split(",") if peer], arguments.seconds)
+        results["commits"] = commits([peer for peer in arguments.peers.split(",") if peer], arguments.seconds)
     if "start" in peers_to_run:
-        found["start"] = start()
+        results["start"] = start()
     if "takeover" in peers_to_run:
-        found["takeover"] = takeover()
-    found["load_average_after"] = [round(each, 1) for each in os.getloadavg()]
-    Console(width=None if sys.stdout.isatty() else 120).print_json(data=found)
+        results["takeover"] = takeover()
+    results["load_average_after"] = [round(each, 1) for each in os.getloadavg()]
+    Console(width=None if sys.stdout.isatty() else 120).print_json(data=results)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(json.dumps(found, indent=1) + "\n")
+    arguments.output.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

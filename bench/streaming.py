@@ -1,12 +1,12 @@
-"""What a stream costs: `python -m bench.streaming backlog|live|days|one`, JSON on standard output.
+"""The cost of a stream: `python -m bench.streaming backlog|live|days|one`, JSON on standard output.
 
-    backlog  events a second when it goes through what is there, batch by batch
-    live     a trace that grows at a rate: seconds from an event's time to the snapshot whose tables and answers have it
-    days     groups come on the first day and are at rest on all others, one batch a day, of which the stream keeps two:
-             whether batches become dearer, and the folder larger, with the age of the stream
-    one      batches about one of many groups, after one that had all: what the others of its bucket would cost
+    backlog  events per second over an existing trace, batch by batch
+    live     a trace that grows at a rate: seconds from an event's time to the snapshot with its tables and answers
+    days     groups join on the first day and are stable on all others; one batch a day, and the stream keeps two days:
+             whether batches get more expensive, and the folder larger, with the age of the stream
+    one      batches about one of many groups, after one about all: the cost of the other groups in its bucket
 
-Traces are those of `pipeline generate`. `live` gives their events the time at which they are written.
+Traces are those of `pipeline generate`. `live` writes their events with the present time.
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ _MONOTONIC: Final = ("mono", "arrived", "started", "ended")
 
 
 def generated(scratch: Path, events: int, groups: int) -> list[dict[str, Any]]:
-    """The events of a trace, in order."""
+    """Generate a trace; return its events in order."""
     folder = scratch / "generated"
     generate(folder, groups=groups, events=events, seed=1, segments=False)
-    found = [
+    trace = [
         orjson.loads(line)
         for path in sorted((folder / "trace").rglob("*.jsonl"))
         for line in path.read_bytes().splitlines()
     ]
     shutil.rmtree(folder)
-    return found
+    return trace
 
 
-def moved(event: dict[str, Any], wall: float, mono: float, times: float = 1.0) -> bytes:
-    """The line of an event at another time; what it says of earlier times is so many times as long ago."""
+def shift(event: dict[str, Any], wall: float, mono: float, times: float = 1.0) -> bytes:
+    """Shift an event in time, and stretch its intervals to earlier times by the factor `times`; return its line."""
     before = event["mono"]
-    made = event | {name: mono - (before - event[name]) * times for name in _MONOTONIC if name in event}
-    return orjson.dumps(made | {"wall": wall}) + b"\n"
+    shifted = event | {name: mono - (before - event[name]) * times for name in _MONOTONIC if name in event}
+    return orjson.dumps(shifted | {"wall": wall}) + b"\n"
 
 
 class Batches:
-    """What each batch costs, in wall and processor seconds, between calls."""
+    """The cost of each batch, in wall and processor seconds, files and memory."""
 
     def __init__(self, family: Family, out: Path) -> None:
         self.family = family
         self.out = out
-        self.found: list[dict[str, float]] = []
+        self.figures: list[dict[str, float]] = []
         self.folders: list[Counter[str]] = []
         self._began, self._spent = time.monotonic(), family.spent()
 
@@ -74,7 +74,7 @@ class Batches:
         now, spent = time.monotonic(), self.family.spent()
         files = [(self._folder(path), path.stat().st_size) for path in self.out.rglob("*") if path.is_file()]
         self.folders.append(Counter(folder for folder, _ in files))
-        self.found.append(
+        self.figures.append(
             {
                 "wall_seconds": round(now - self._began, 2),
                 "seconds": round(spent - self._spent, 2),
@@ -86,13 +86,14 @@ class Batches:
         self._began, self._spent = time.monotonic(), spent
 
     def _folder(self, path: Path) -> str:
-        """What the files in a folder are: a table's, a kind of the stream's own."""
+        """Return the table, or the stream's own kind of files, that a folder belongs to."""
         first, *others = path.relative_to(self.out).parts[:-1]
         return "/".join([first, *others[0 if first == "data" else 1 :][:1]])
 
 
 def backlog(warehouse: Warehouse, scratch: Path, events: int, groups: int, batches: Batches) -> dict[str, Any]:
-    """Three batches over what there is; the first of them starts the Python workers and Java's compiler."""
+    """Run three batches over an existing trace; the first includes the start of Python workers and of Java's
+    compiler."""
     trace = scratch / "trace"
     volume = generate(scratch / "data", groups=groups, events=events, seed=1, segments=False)
     (scratch / "data" / "trace").rename(trace)
@@ -101,14 +102,16 @@ def backlog(warehouse: Warehouse, scratch: Path, events: int, groups: int, batch
     began = time.monotonic()
     stream(warehouse, sort_out([str(trace)]), max_bytes=third, answers_s=0, after_batch=done).awaitTermination()
     wall = time.monotonic() - began
-    return {"events": events, "events_a_second": round(events / wall), "batches": batches.found}
+    return {"events": events, "events_a_second": round(events / wall), "batches": batches.figures}
 
 
 def live(
     warehouse: Warehouse, scratch: Path, rate: int, seconds: float, groups: int, batches: Batches
 ) -> dict[str, Any]:
-    """`rate` events a second for so long. The age of a batch's oldest event when its snapshot is there is the longest
-    that anybody had to wait for an answer about an event in it."""
+    """Write `rate` events a second; measure the age of the oldest event of a batch when its snapshot is there.
+
+    That age is the longest wait for an answer about an event of the batch.
+    """
     place = scratch / "trace"
     place.mkdir()
     path = place / "trace.jsonl"
@@ -123,7 +126,7 @@ def live(
                 due = round((time.monotonic() - began) * rate) - count
                 if due > 0:
                     now, mono = time.time(), time.monotonic()
-                    lines = [moved(event | {"seq": next(seq)}, now, mono) for event in itertools.islice(source, due)]
+                    lines = [shift(event | {"seq": next(seq)}, now, mono) for event in itertools.islice(source, due)]
                     file.write(b"".join(lines))
                     count += due
                 time.sleep(0.05)
@@ -135,8 +138,8 @@ def live(
     def done(batch: int) -> None:
         batches.done(batch)
         now = time.time()
-        newest = warehouse.read("events").selectExpr("cast(max(at) as double) as at").collect()[0].at
-        # Nothing older than what the batch before had as its newest was new in this one.
+        newest = warehouse.read("events").selectExpr("cast(max(happened_at) as double) as at").collect()[0].at
+        # All events of this batch are newer than the newest event of the batch before.
         ages.append((now - (seen[0] or newest), now - newest))
         seen[0] = newest
 
@@ -159,7 +162,7 @@ def live(
         "batches": len(ages),
         "oldest_seconds": {"median": _median(steady, 0), "most": round(max(age for age, _ in steady), 1)},
         "newest_seconds": {"median": _median(steady, 1), "most": round(max(age for _, age in steady), 1)},
-        "batch_seconds": round(statistics.median(each["wall_seconds"] for each in batches.found[2:]), 2),
+        "batch_seconds": round(statistics.median(each["wall_seconds"] for each in batches.figures[2:]), 2),
     }
 
 
@@ -170,8 +173,11 @@ def _median(ages: list[tuple[float, float]], which: int) -> float:
 def days(
     warehouse: Warehouse, scratch: Path, count: int, events: int, groups: int, again: int, batches: Batches
 ) -> dict[str, Any]:
-    """So many days of `events` each, one batch a day. Those without rebalances are alike, but for their date, and so
-    are the others, which come every `again` days: what grows is of the stream's making."""
+    """Stream many days of `events` each, one batch a day.
+
+    Days without rebalances are the same except for the date, and so are the others, which come every `again` days. So
+    all growth is the stream's own.
+    """
     place = scratch / "trace"
     place.mkdir()
     every = generated(scratch, 2 * events, groups)
@@ -185,14 +191,14 @@ def days(
         with (place / "trace.jsonl").open("ab") as file:
             for event in of_day[at_rest]:
                 mono = day * DAY_S + (event["mono"] - first) * times
-                file.write(moved(event | {"seq": next(seq)}, start + mono, mono, times))
+                file.write(shift(event | {"seq": next(seq)}, start + mono, mono, times))
         inputs = sort_out([str(place)])
         stream(warehouse, inputs, days=KEPT_DAYS, answers_s=0, after_batch=batches.done).awaitTermination()
-    # The first ones are those of a cold Java.
+    # Leave out the first third, in which Java is cold.
     third = count // 3
     early, late = slice(third, 2 * third), slice(2 * third, None)
     means = {
-        name: [round(statistics.mean(each[name] for each in batches.found[part]), 2) for part in (early, late)]
+        name: [round(statistics.mean(each[name] for each in batches.figures[part]), 2) for part in (early, late)]
         for name in ("seconds", "wall_seconds", "files", "mib")
     }
     folders = {
@@ -204,14 +210,16 @@ def days(
         "events_a_day": events,
         "second_third_and_last": means,
         "files_by_folder": folders,
-        "batches": batches.found,
+        "batches": batches.figures,
     }
 
 
 def one(warehouse: Warehouse, scratch: Path, events: int, groups: int, batches: Batches) -> dict[str, Any]:
-    """All groups in one batch; then one of them comes again and again, in batches of their own, without answers: by
-    turns its rows alone are made again, and those of all groups of its bucket. The first of either is left out: it is
-    Java's first of its kind."""
+    """Stream all groups in one batch, then one of them in many batches without answers.
+
+    By turns, a batch derives only the rows of this group, or those of all groups in its bucket. The first of either is
+    left out, because Java compiles for it.
+    """
     place = scratch / "trace"
     place.mkdir()
     every = generated(scratch, events, groups)
@@ -222,12 +230,12 @@ def one(warehouse: Warehouse, scratch: Path, events: int, groups: int, batches: 
         ahead = number * span
         with (place / "trace.jsonl").open("ab") as file:
             for event in part:
-                file.write(moved(event | {"seq": next(seq)}, event["wall"] + ahead, event["mono"] + ahead))
+                file.write(shift(event | {"seq": next(seq)}, event["wall"] + ahead, event["mono"] + ahead))
         warehouse.few = FEW * (number % 2)
         stream(warehouse, sort_out([str(place)]), after_batch=batches.done).awaitTermination()
     medians = {
         name: {
-            what: round(statistics.median(each[what] for each in batches.found[first::2]), 2)
+            what: round(statistics.median(each[what] for each in batches.figures[first::2]), 2)
             for what in ("seconds", "wall_seconds")
         }
         for name, first in (("by_group", 3), ("by_bucket", 4))
@@ -238,19 +246,19 @@ def one(warehouse: Warehouse, scratch: Path, events: int, groups: int, batches: 
         "events_a_batch": len(of_group),
         "rounds_a_batch": sum(event["event"] == "round" for event in of_group),
         **medians,
-        "batches": batches.found,
+        "batches": batches.figures,
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("backlog", "live", "days", "one"))
-    parser.add_argument("--events", type=int, default=300_000, help="in all; of `days`, a day")
+    parser.add_argument("--events", type=int, default=300_000, help="number of events; with `days`, per day")
     parser.add_argument("--groups", type=int, default=50)
-    parser.add_argument("--rate", type=int, default=1_000, help="events a second, of `live`")
-    parser.add_argument("--seconds", type=float, default=120.0, help="how long, of `live`")
+    parser.add_argument("--rate", type=int, default=1_000, help="events per second, for `live`")
+    parser.add_argument("--seconds", type=float, default=120.0, help="duration, for `live`")
     parser.add_argument("--days", type=int, default=30)
-    parser.add_argument("--again", type=int, default=0, help="groups come again every so many days, of `days`")
+    parser.add_argument("--again", type=int, default=0, help="days between two days with rebalances, for `days`")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--memory", default="2g")
     chosen = parser.parse_args()

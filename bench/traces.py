@@ -1,8 +1,8 @@
-"""Traces end to end, from files to answers: wall and processor time, memory and bytes shuffled, by size and master.
+"""Measure the Spark pipeline from trace files to answers: wall and processor time, memory and shuffled bytes.
 
-Decides what is read (a trace generated now, one generated before, a share of one) and how several runs compare: how
-much longer one takes than the one before it on the same master. A share takes of each node's rotated files the first
-ones, as links in a folder of its own, so that a doubled input is a doubled history of the same groups.
+The input is a new trace, an existing one, or a part of one. A part consists of the first of each node's rotated files,
+as links in a folder, so that a doubled input is a doubled history of the same groups. Each run is compared with the one
+before it on the same master.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from kafka_shim.pipeline.sources.places import Place
 from kafka_shim.pipeline.sources.shim_trace import files
 
 CLUSTER: Final = "cluster"
-"""As a master: a cluster of two workers of one core each is started for each run."""
+"""Master that stands for a new cluster of two workers with one core each, for each run."""
 
 _EVENT_BYTES: Final = 600
 _DISK_SHARE: Final = 0.25
 
 
 class Volume(NamedTuple):
-    """How much there is to read."""
+    """The size of the input."""
 
     events: int
     bytes: int
@@ -40,29 +40,29 @@ class Volume(NamedTuple):
 def events(
     sizes: Sequence[int], data: Sequence[Path], parts: Sequence[float], masters: Sequence[str], memory: str
 ) -> list[dict[str, Any]]:
-    """Runs over `parts` of the generated folders in `data`, or over traces of about `sizes` events generated for it, on
-    each of the masters."""
-    found: list[dict[str, Any]] = []
+    """Run over `parts` of the generated folders in `data`, or over new traces of about `sizes` events, on each
+    master."""
+    results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as name:
         scratch = Path(name)
-        for folder in data or made(sizes, scratch):
+        for folder in data or generated(sizes, scratch):
             for part in parts:
-                taken = share(folder, part, scratch / "share") if part < 1 else folder
-                size = volume(taken)
+                part_folder = share(folder, part, scratch / "share") if part < 1 else folder
+                size = volume(part_folder)
                 room_for(scratch, round(size.bytes * _DISK_SHARE), f"the tables of {size.bytes:,} bytes of trace")
                 for master in masters:
                     result = {"data": str(folder), "part": part, **size._asdict(), "master": master}
-                    result |= run(master, taken, scratch, memory)
-                    result |= compared(result, found)
-                    found.append(result)
+                    result |= run(master, part_folder, scratch, memory)
+                    result |= compared(result, results)
+                    results.append(result)
                     print(json.dumps(result), file=sys.stderr, flush=True)
                 if part < 1:
-                    shutil.rmtree(taken)
-    return found
+                    shutil.rmtree(part_folder)
+    return results
 
 
-def made(sizes: Sequence[int], scratch: Path) -> Iterator[Path]:
-    """Generated traces, each kept until the next one is generated."""
+def generated(sizes: Sequence[int], scratch: Path) -> Iterator[Path]:
+    """Generate traces; each exists until the next one is generated."""
     from kafka_shim.pipeline.generate.write import generate
 
     for size in sizes:
@@ -74,8 +74,7 @@ def made(sizes: Sequence[int], scratch: Path) -> Iterator[Path]:
 
 
 def share(data: Path, part: float, into: Path) -> Path:
-    """`into` as a folder of links to the first files of each node of generated `data`: as many of them as come nearest
-    to this part, one at least."""
+    """Make `into` a folder of links to the first files of each node, about this part of them, at least one."""
     nodes = sorted(folder for folder in (data / "trace").iterdir() if folder.is_dir())
     for node in nodes:
         every = sorted(path for path in node.iterdir() if ".jsonl" in path.suffixes)
@@ -87,15 +86,15 @@ def share(data: Path, part: float, into: Path) -> Path:
 
 
 def volume(data: Path) -> Volume:
-    """Events and bytes of the traces in a folder, counted."""
-    found = [path for place in sort_out([str(data)]).traces for path in files(place)]
-    every = [_volume(path.real()) for path in found]
+    """Count events and bytes of the traces in a folder."""
+    paths = [path for place in sort_out([str(data)]).traces for path in files(place)]
+    every = [_volume(path.real()) for path in paths]
     return Volume(sum(each.events for each in every), sum(each.bytes for each in every))
 
 
 @cache
 def _volume(path: str) -> Volume:
-    """Of one file; of a packed one, of what is in it."""
+    """Count those of one file, after decompression."""
     lines = size = 0
     with Place(path).open() as file:
         while block := file.read(1 << 22):
@@ -105,7 +104,7 @@ def _volume(path: str) -> Volume:
 
 
 def room_for(folder: Path, needed: int, what: str) -> None:
-    """Exits with a sentence if a disk has too little room."""
+    """Exit with a message if a disk has too little space."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         sys.exit(f"{folder} has {free:,} bytes free, and {needed:,} are needed for {what}; TMPDIR says where it may be")
@@ -113,7 +112,7 @@ def room_for(folder: Path, needed: int, what: str) -> None:
 
 @contextmanager
 def _master(name: str, scratch: Path, memory: str) -> Iterator[tuple[str, list[int]]]:
-    """The URL of a master, and the processes of its cluster."""
+    """Yield the URL of a master, and the processes of its cluster."""
     if name != CLUSTER:
         yield name, []
         return
@@ -122,7 +121,7 @@ def _master(name: str, scratch: Path, memory: str) -> Iterator[tuple[str, list[i
 
 
 def run(master: str, data: Path, scratch: Path, memory: str) -> dict[str, Any]:
-    """One run over a folder of data; what it made is taken away."""
+    """Run once over a folder of data, and delete the results."""
     out = scratch / "out"
     try:
         with _master(master, scratch, memory) as (url, others):
@@ -133,7 +132,7 @@ def run(master: str, data: Path, scratch: Path, memory: str) -> dict[str, Any]:
 
 
 def compared(result: dict[str, Any], before: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What a run is to the last one before it on the same master, as factors."""
+    """Return the factors between a run and the last one before it on the same master."""
     same = [each for each in before if each["master"] == result["master"]]
     if not same:
         return {}

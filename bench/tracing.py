@@ -1,6 +1,6 @@
-"""What `--trace` and `--journal` cost: servers of ours, one of which writes neither, take turns under the same load.
+"""The cost of `--trace` and `--journal`: three of our servers, one without either, take turns under the same load.
 
-In turns, because what else a machine does changes a figure by more than the trace does. `python -m bench.tracing
+They take turns, because other work of the machine changes a figure more than the trace does. `python -m bench.tracing
 [--seconds 0.75]` prints both; the journal's figures are in docs/replay.md, the trace's in docs/benchmarks.md.
 """
 
@@ -23,12 +23,12 @@ WRITERS: Final = ("trace", "journal")
 
 
 def trace_cost(seconds: float) -> dict[str, dict[str, float]]:
-    """CPU us per request without and with a trace, by kind of request, and how many times as much it is."""
+    """Return CPU us per request without and with a trace, by kind of request, and their ratio."""
     return costs(seconds, ["trace"])["trace"]
 
 
 def costs(seconds: float, writers: list[str]) -> dict[str, dict[str, dict[str, float]]]:
-    """The same for each of `WRITERS` that is named, in one run."""
+    """Return the same for each of these `WRITERS`, in one run."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-trace-")))
         servers: list[tuple[Process, Load]] = []
@@ -38,17 +38,17 @@ def costs(seconds: float, writers: list[str]) -> dict[str, dict[str, dict[str, f
             if not load.tell("form", 60)["formed"]:
                 raise RuntimeError(f"no group of {MEMBERS} members was formed")
             servers.append((process, load))
-        found: dict[str, dict[str, dict[str, float]]] = {writer: {} for writer in writers}
+        results: dict[str, dict[str, dict[str, float]]] = {writer: {} for writer in writers}
         for kind in ("heartbeat", "commit"):
             off, *on = _compare(servers, kind, seconds, folder)
             for writer, cost in zip(writers, on, strict=True):
                 figures = {"off_us": round(off, 2), "on_us": round(cost, 2), "ratio": round(cost / off, 3)}
-                found[writer][kind] = figures
-        return found
+                results[writer][kind] = figures
+        return results
 
 
 def _compare(servers: list[tuple[Process, Load]], kind: str, seconds: float, folder: Path) -> list[float]:
-    """CPU us per request of each server, the median of its turns."""
+    """Measure CPU us per request of each server, the median of its turns."""
     turns: list[list[float]] = [[] for _ in servers]
     for _ in range(TURNS):
         for (process, load), turn in zip(servers, turns, strict=True):

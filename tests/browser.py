@@ -1,6 +1,6 @@
 """A page in a real browser: the system's Chromium, driven by Playwright.
 
-What a page asks for and what goes wrong in it is gathered while it loads. Expressions and pictures go by the DevTools
+The browser collects requests and errors of a page while it loads. Expressions and pictures go by the DevTools
 protocol itself: the page's policy forbids `eval`, and Playwright has no WebP.
 """
 
@@ -21,10 +21,12 @@ _AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
 _OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--hide-scrollbars"]
 
 DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-"""What a page waits for until it has drawn what is due."""
+"""A promise of the page that resolves after two frames."""
 
 PATIENCE_S = 60.0
 """How long the browser may take for one call."""
+WAIT_S = 50.0
+"""How long a condition in the page may take."""
 
 _Found = TypeVar("_Found")
 
@@ -46,9 +48,9 @@ class Browser:
             pytest.skip("a browser is missing: Chromium is not installed")
         self._thread = ThreadPoolExecutor(1, "browser")
         self.requests: list[str] = []
-        """The addresses the page has asked for."""
+        """The addresses that the page requested."""
         self.errors: list[str] = []
-        """What was thrown or logged as an error, and requests that failed."""
+        """Exceptions, logged errors, and failed requests."""
 
     def __enter__(self) -> Browser:
         self._do(self._start)
@@ -85,12 +87,18 @@ class Browser:
         if message.type in ("error", "warning"):
             self.errors.append(message.text)
 
-    def open(self, url: str, *, dark: bool = False, width: int = 1100, height: int = 900) -> None:
-        """Show a page and wait until it has loaded; what was gathered before is forgotten."""
+    def open(self, url: str, *, dark: bool = False, width: int = 1100, height: int = 900, forced: bool = False) -> None:
+        """Forget earlier requests and errors, open a page, and wait until it has loaded; with `forced`, in the few
+        colours that a system forces on all pages.
+        """
 
         def load() -> None:
-            self._page.emulate_media(color_scheme="dark" if dark else "light")
+            self._page.emulate_media(
+                color_scheme="dark" if dark else "light", forced_colors="active" if forced else "none"
+            )
             self._page.set_viewport_size({"width": width, "height": height})
+            # The page before may still look for its server, which has ended.
+            self._page.goto("about:blank")
             self.requests.clear()
             self.errors.clear()
             self._page.goto(url)
@@ -98,42 +106,53 @@ class Browser:
         self._do(load)
 
     def evaluate(self, expression: str) -> Any:
-        """The value of a JavaScript expression in the page."""
-        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        """Return the value of a JavaScript expression in the page."""
+        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
+
+    def follow(self, selector: str) -> None:
+        """Click a link, and wait until the other page has loaded: a call across the change of pages would fail."""
+
+        def click() -> None:
+            with self._page.expect_navigation(timeout=WAIT_S * 1000):
+                self._devtools.send("Runtime.evaluate", {"expression": f"document.querySelector({selector!r}).click()"})
+
+        self._do(click)
 
     def wait(self, condition: str) -> None:
-        """Wait until a condition holds in the page, looking once a frame."""
-        self.evaluate(
-            "new Promise((done) => {"
-            f" const look = () => ({condition}) ? done() : requestAnimationFrame(look); look(); }})"
-        )
+        """Wait until a condition holds in the page, looking once a frame. Raises AssertionError after `WAIT_S`."""
+        # The page ends the wait, before this thread would give up and leave the browser busy for all later tests.
+        assert self.evaluate(
+            f"new Promise((done) => {{ const end = performance.now() + {WAIT_S * 1000:.0f};"
+            f" const look = () => ({condition}) ? done(true) : performance.now() > end ? done(false)"
+            " : requestAnimationFrame(look); look(); })"
+        ), f"not within {WAIT_S:.0f} s: {condition}"
 
     def screenshot(self, to: Path, of: str = "body", height: float = 20_000) -> None:
-        """What a selector finds, from its top down to `height` pixels, as a file of PNG or WebP, as its name says."""
+        """Save an element to a depth of `height` pixels as PNG or WebP, by the suffix of the file."""
         box = self.evaluate(
             f"(({{ x, y, width, height }}) => ({{ x: x + scrollX, y: y + scrollY, width, height }}))"
             f"(document.querySelector({of!r}).getBoundingClientRect())"
         )
         clip = box | {"height": min(box["height"], height), "scale": 1}
         quality = {"quality": 85} if to.suffix == ".webp" else {}
-        found = self.call(
+        picture = self.call(
             "Page.captureScreenshot", format=to.suffix[1:], clip=clip, captureBeyondViewport=True, **quality
         )
-        to.write_bytes(base64.b64decode(found["data"]))
+        to.write_bytes(base64.b64decode(picture["data"]))
 
     def violations(self, of: str = "document") -> list[str]:
-        """What axe finds wrong with the page, or with an element of it, for whoever cannot see it or uses no mouse."""
+        """Return the problems that axe has with the page or an element of it: for readers without sight or mouse."""
         self.evaluate(f"{_AXE.read_text()};0")
-        found: list[str] = self.evaluate(
-            # To name all that is as it should be takes axe minutes on a long page.
+        problems: list[str] = self.evaluate(
+            # A list of all passes takes axe minutes on a long page.
             f"axe.run({of}, {{resultTypes: ['violations']}}).then((all) => all.violations.map((each) =>"
             " `${each.id}: ${each.nodes.map((node) => node.target.join()).join('; ')}`))"
         )
-        return found
+        return problems
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Carry out a command of the DevTools protocol; what it returns."""
-        found: dict[str, Any] = self._do(lambda: self._devtools.send(method, params))
-        return found
+        """Carry out a command of the DevTools protocol, and return its result."""
+        result: dict[str, Any] = self._do(lambda: self._devtools.send(method, params))
+        return result

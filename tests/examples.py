@@ -1,4 +1,4 @@
-"""How many examples Hypothesis looks at where a test says how many: a fifth of them in `make check`."""
+"""Number of Hypothesis examples for tests that set one: a fifth of it in `make check`."""
 
 import os
 
@@ -8,7 +8,7 @@ QUICK = settings.get_current_profile_name() == "quick"
 
 
 def examples(number: int, fuzz: int | None = None) -> int:
-    """`number` in `make test`, a fifth in `make check`, and `fuzz`, or `number` again, in `make fuzz`."""
+    """Return `number` in `make test`, a fifth in `make check`, and `fuzz`, or `number` again, in `make fuzz`."""
     if fuzz is not None and "FUZZ_SECONDS" in os.environ:
         return fuzz
     return max(2, number // 5) if QUICK else number

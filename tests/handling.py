@@ -1,15 +1,16 @@
-"""A request on its way to its rule, as a server hands it over, without the bytes."""
+"""A shortcut for tests: a request goes to its rule without bytes and sockets."""
 
 from typing import Any
 
 from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.interface import Client
-from kafka_shim.server.handlers import name_topics
 from kafka_shim.server.requests import REQUESTS
+from kafka_shim.server.table import name_topics
 
 
 class Call:
-    """What a handler sees of a request besides its message; rules that park it reply to this object."""
+    """The context of a request for its handler; rules that park it reply to this object."""
 
     def __init__(self, version: int, client: Client, arrived: float, groups: Any, broker: Any) -> None:
         self.version = version
@@ -18,6 +19,7 @@ class Call:
         self.groups = groups
         self.broker = broker
         self.session: object = client
+        self.mutations = None
 
 
 def handle(request: Any, call: Call) -> Any:
@@ -26,4 +28,6 @@ def handle(request: Any, call: Call) -> Any:
     APIS[request.api_key].normalise(request, call.version)
     if call.version >= row.names_topics_since:
         name_topics(request, call.broker)
+    if row.feature is not None and not call.broker.has_feature(row.feature):
+        return APIS[request.api_key].error(request, ErrorCode.UNSUPPORTED_VERSION)
     return row.rule(request, call)

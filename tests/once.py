@@ -1,4 +1,4 @@
-"""What the workers of a test run share is made by one of them."""
+"""Files that one worker of a test run makes for all of them."""
 
 import fcntl
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def made_once(folder: Path, make: Callable[[], object]) -> Path:
-    """`folder` after somebody called `make` for it."""
+    """Return `folder` after one worker called `make` for it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / f"{folder.name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

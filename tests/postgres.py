@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the test run's own, and how its database is emptied."""
+"""The PostgreSQL server of the test run, and a function that empties its database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["binaries", "empty", "postgres_server"]
 
 
 def empty(url: str) -> None:
-    """Drop everything a store keeps."""
+    """Drop all tables of a store."""
     with psycopg.connect(url, autocommit=True) as connection:
         for table in ("meta", "records", "nodes", "leases", "documents"):
             connection.execute(f"DROP TABLE IF EXISTS kafka_shim_{table}")

@@ -23,7 +23,7 @@ RESULT = {
 }
 
 
-def test_a_run_is_the_tables_of_the_documentation() -> None:
+def test_a_run_prints_the_tables_of_the_documentation() -> None:
     lines = markdown(RESULT).splitlines()
     assert lines[0] == "| CPU us per request | members | ours | librdkafka's mock | Kafka |"
     assert "| Heartbeat | 500 | 8.5 | - | - |" in lines

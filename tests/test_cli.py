@@ -1,4 +1,4 @@
-"""The command line, in processes of its own."""
+"""The command line, in separate processes."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -22,6 +23,8 @@ from kafka_shim.apis.offset_commit import (
     OffsetCommitResponse,
 )
 from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from kafka_shim.cli import cli, main
+from tests.server.places import confirm_places
 from tests.server.wire import Client
 
 SHIM = [sys.executable, "-m", "kafka_shim"]
@@ -29,7 +32,7 @@ SHIM = [sys.executable, "-m", "kafka_shim"]
 
 @contextmanager
 def serving(*options: str, folder: Path) -> Iterator[tuple[dict[str, str], subprocess.Popen[str]]]:
-    """A server process, and what its ready line says."""
+    """Yield the addresses of the ready line of a server, and its process."""
     process = subprocess.Popen(
         [*SHIM, "serve", "--listen", "127.0.0.1:0", *options],
         stdout=subprocess.PIPE,
@@ -53,7 +56,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
-def test_serve_says_where_it_is_and_ends_in_good_order(end: signal.Signals, tmp_path: Path) -> None:
+def test_serve_prints_its_addresses_and_ends_in_good_order(end: signal.Signals, tmp_path: Path) -> None:
     with serving("--store", "memory:", "--brokers", "2", folder=tmp_path) as (ready, process):
         addresses = ready["kafka"].split(",")
         assert len(addresses) == 2
@@ -68,7 +71,7 @@ def test_serve_says_where_it_is_and_ends_in_good_order(end: signal.Signals, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_commits_survive_a_restart(tmp_path: Path) -> None:
     partition = OffsetCommitRequestPartition(partition_index=1, committed_offset=7, committed_metadata="")
     commit = OffsetCommitRequest("billing", topics=[OffsetCommitRequestTopic("orders", partitions=[partition])])
     fetch = OffsetFetchRequest("billing", [OffsetFetchRequestTopic("orders", [1])])
@@ -78,20 +81,21 @@ def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
         process.kill()
     assert (tmp_path / "kafka-shim.db").exists()
     with serving("--topic", "orders:2", folder=tmp_path) as (ready, _), Client(ready["kafka"]) as client:
-        found = client.ask(fetch, 1, OffsetFetchResponse)
-        assert found.topics[0].partitions[0].committed_offset == 7
+        answer = client.ask(fetch, 1, OffsetFetchResponse)
+        assert answer.topics[0].partitions[0].committed_offset == 7
 
 
-def test_clients_are_told_the_host_that_is_advertised(tmp_path: Path) -> None:
+def test_clients_get_the_advertised_host(tmp_path: Path) -> None:
     with serving("--store", "memory:", "--advertise", "localhost", folder=tmp_path) as (ready, _):
         host, _, port = ready["kafka"].rpartition(":")
         assert host == "localhost"
         with Client(f"127.0.0.1:{port}") as client:
-            found = client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4, FindCoordinatorResponse)
-            assert found.coordinators[0].host == "localhost"
+            answer = client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4, FindCoordinatorResponse)
+            assert answer.coordinators[0].host == "localhost"
+        confirm_places(f"127.0.0.1:{port}", 1)
 
 
-def test_groups_and_the_trace_can_be_looked_at(tmp_path: Path) -> None:
+def test_commands_show_groups_and_the_trace(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     options = ["--store", "memory:", "--topic", "orders:2", "--control", "127.0.0.1:0", "--trace", str(trace)]
     with serving(*options, folder=tmp_path) as (ready, process):
@@ -108,17 +112,20 @@ def test_groups_and_the_trace_can_be_looked_at(tmp_path: Path) -> None:
         output = run("groups", "describe", "team/billing", "--control", ready["control"]).stdout
         assert "team/billing: Empty" in output
         missing = run("groups", "describe", "nobody", "--control", ready["control"])
-        assert (missing.returncode, missing.stderr) == (2, "kafka-shim: There is no such group.\n")
+        assert (missing.returncode, missing.stderr) == (
+            3,
+            "kafka-shim: There is no group 'nobody'; `kafka-shim groups list` shows all.\n",
+        )
         process.terminate()
         process.wait(10)
-    shown = run("trace", "show", str(trace), "--group", "team/billing")
-    assert shown.returncode == 0
-    assert "Heartbeat of gone is answered UNKNOWN_MEMBER_ID (25)" in shown.stdout
+    result = run("trace", "show", str(trace), "--group", "team/billing")
+    assert result.returncode == 0
+    assert "Heartbeat of gone is answered UNKNOWN_MEMBER_ID (25)" in result.stdout
 
 
-def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+def test_serve_refuses_impossible_options_in_one_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
         (tmp_path / "file").write_text("x")
         for wrong, why in [
             (["--listen", address], "Address already in use"),
@@ -143,14 +150,14 @@ def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
             assert ended.stderr.count("\n") == 1, wrong
 
 
-def test_an_option_may_be_said_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_sets_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_SHIM_SERVE_STORE", "memory:")
     monkeypatch.setenv("KAFKA_SHIM_SERVE_CONTROL", "127.0.0.1:0")
     monkeypatch.setenv("KAFKA_SHIM_SERVE_TOPICS", "orders:6 billing:2")
     with serving(folder=tmp_path) as (ready, _):
-        shown = run("topics", "list", "--control", ready["control"])
-    assert "orders" in shown.stdout
-    assert "billing" in shown.stdout
+        result = run("topics", "list", "--control", ready["control"])
+    assert "orders" in result.stdout
+    assert "billing" in result.stdout
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setenv("KAFKA_SHIM_SERVE_CONTROL", "0.0.0.0:0")
     refused = run("serve", "--listen", "127.0.0.1:0")
@@ -158,14 +165,14 @@ def test_an_option_may_be_said_by_the_environment(tmp_path: Path, monkeypatch: p
     assert "needs a token" in refused.stderr
 
 
-def test_a_trace_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_text('{"event": "trace"}\nwhat?\n')
     ended = run("trace", "show", str(path))
-    assert (ended.returncode, ended.stderr) == (2, f"kafka-shim: Line 2 of {path} is no event of a trace.\n")
+    assert (ended.returncode, ended.stderr) == (2, f"kafka-shim: Line 2 of {path} is not an event of a trace.\n")
 
 
-def test_a_control_server_that_is_not_there_is_said_so() -> None:
+def test_a_missing_control_server_is_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     ended = run("groups", "list", "--control", f"http://127.0.0.1:{port}")
@@ -173,15 +180,33 @@ def test_a_control_server_that_is_not_there_is_said_so() -> None:
     assert "Nothing answers at" in ended.stderr
 
 
+def test_a_negative_number_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["kafka-shim", "clock", "advance", "-5"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert sentence.startswith("kafka-shim: A number cannot be negative here. Usage: ")
+    assert sentence.endswith("clock [OPTIONS] [freeze|resume|advance] [SECONDS]")
+
+
+@pytest.mark.parametrize("command", [["conformance"], ["conformance", "matrix"], ["pipeline", "stream"]])
+def test_the_help_names_values_in_plain_words(command: list[str]) -> None:
+    result = CliRunner().invoke(cli, [*command, "--help"])
+    assert result.exit_code == 0
+    assert "RANGE" not in result.output
+
+
 def test_the_help_lists_every_command() -> None:
-    shown = run("--help")
-    assert shown.returncode == 0
+    result = run("--help")
+    assert result.returncode == 0
     for command in ("serve", "demo", "groups", "trace", "conformance"):
-        assert command in shown.stdout
+        assert command in result.stdout
     assert run().returncode == 2
 
 
-def test_the_demo_shows_what_it_claims(tmp_path: Path) -> None:
+@pytest.mark.second_stage("real clients")
+def test_the_demo_proves_its_claims(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     played = run("demo", "--trace", str(trace))
     assert played.returncode == 0, played.stdout + played.stderr
@@ -208,7 +233,7 @@ def test_the_demo_shows_what_it_claims(tmp_path: Path) -> None:
         (["demo"], "kafka", "clients"),
     ],
 )
-def test_an_optional_part_that_is_not_installed_is_one_sentence(
+def test_a_missing_optional_part_is_one_sentence(
     arguments: list[str], missing: str, extra: str, tmp_path: Path
 ) -> None:
     (tmp_path / "trace.jsonl").write_text("")

@@ -1,4 +1,4 @@
-"""What is committed can be used anywhere: no machine's paths, no registry's host, and a README that tells the truth."""
+"""Committed files work on every machine: no local paths, no host of a registry, and a README with true commands."""
 
 import json
 import re
@@ -38,13 +38,13 @@ def committed() -> list[Path]:
 
 
 def texts() -> list[tuple[Path, str]]:
-    found = []
+    files = []
     for path in committed():
         try:
-            found.append((path, path.read_text()))
+            files.append((path, path.read_text()))
         except UnicodeDecodeError:
             continue
-    return found
+    return files
 
 
 @pytest.mark.parametrize("word", [*MACHINE_PATHS, *REGISTRY_HOSTS])
@@ -71,12 +71,12 @@ def test_the_lock_files_agree_on_versions() -> None:
         here: dict[str, set[str]] = {}
         for name, version in re.findall(r"^([a-z0-9._-]+)==([^ ;\\]+)", lock.read_text(), re.I | re.M):
             here.setdefault(name, set()).add(version)
-        for name, found in here.items():
-            versions.setdefault(name, set()).add(frozenset(found))
-    assert {name: found for name, found in versions.items() if len(found) > 1} == {}
+        for name, pins in here.items():
+            versions.setdefault(name, set()).add(frozenset(pins))
+    assert {name: pins for name, pins in versions.items() if len(pins) > 1} == {}
 
 
-def test_what_pyproject_asks_for_is_locked() -> None:
+def test_the_lock_files_have_every_requirement_of_pyproject() -> None:
     document = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project = document["project"]
     declared = {"core": project["dependencies"], **project["optional-dependencies"], **document["dependency-groups"]}
@@ -84,10 +84,12 @@ def test_what_pyproject_asks_for_is_locked() -> None:
         locked = {
             n.lower() for n in re.findall(r"^([\w.-]+)==", (ROOT / f"requirements/{group}.txt").read_text(), re.M)
         }
-        assert {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in requirements} <= locked, group
+        others = [each for each in requirements if not each.startswith(f"{project['name']}[")]  # not an extra of ours
+        assert {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in others} <= locked, group
 
 
-def test_an_environment_already_installed_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.second_stage("an installation")
+def test_an_installed_environment_stays_unchanged(tmp_path: Path) -> None:
     venv = tmp_path / "venv"
     lock = tmp_path / "empty.txt"
     lock.write_text("")
@@ -102,7 +104,7 @@ def test_an_environment_already_installed_is_left_alone(tmp_path: Path) -> None:
 
 
 class TestCompose:
-    """No engine is needed: the file is read, and by docker compose itself where that is installed."""
+    """docker-compose.yml, read without an engine, and by docker compose itself if that is installed."""
 
     document = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 
@@ -111,7 +113,7 @@ class TestCompose:
         assert {name for name, service in services.items() if "profiles" not in service} == {"shim"}
         assert "depends_on" not in services["shim"]
 
-    def test_what_to_compare_with_is_there(self) -> None:
+    def test_compose_has_servers_for_comparison(self) -> None:
         services = self.document["services"]
         assert {name: service.get("profiles") for name, service in services.items()} == {
             "shim": None,
@@ -121,12 +123,12 @@ class TestCompose:
             "spark-worker": ["spark"],
             "pipeline": ["spark"],
         }
-        assert services["kafka"]["image"] == "apache/kafka:4.2.0"
+        assert services["kafka"]["image"] == "apache/kafka:4.4.0"
         assert services["spark-master"]["image"] == services["spark-worker"]["image"]
 
-    def test_no_two_services_want_one_port_of_the_host(self) -> None:
+    def test_every_service_has_its_own_ports_of_the_host(self) -> None:
         ports = [
-            port.split(":")[0] for service in self.document["services"].values() for port in service.get("ports", ())
+            port.split(":")[-2] for service in self.document["services"].values() for port in service.get("ports", ())
         ]
         assert sorted(set(ports)) == sorted(ports)
 
@@ -136,7 +138,7 @@ class TestCompose:
         assert builds == {"shim", "spark"}
         assert builds <= stages
 
-    def test_docker_compose_reads_it(self) -> None:
+    def test_docker_compose_reads_the_file(self) -> None:
         if (
             not shutil.which("docker")
             or subprocess.run(["docker", "compose", "version"], capture_output=True).returncode
@@ -154,10 +156,10 @@ class TestDockerfile:
         assert re.search(r"^HEALTHCHECK ", last, re.M)
         assert re.search(r'^ENTRYPOINT \["kafka-shim"\]$', last, re.M)
 
-    def test_what_it_sets_are_options_of_serve(self) -> None:
+    def test_the_image_sets_only_options_of_serve(self) -> None:
         options = {f"KAFKA_SHIM_SERVE_{each.name.upper()}" for each in serve.params if each.name}
-        named = set(re.findall(r"\b(KAFKA_SHIM_SERVE_\w+)=", self.text))
-        assert {"KAFKA_SHIM_SERVE_LISTEN", "KAFKA_SHIM_SERVE_CONTROL"} <= named <= options
+        variables = set(re.findall(r"\b(KAFKA_SHIM_SERVE_\w+)=", self.text))
+        assert {"KAFKA_SHIM_SERVE_LISTEN", "KAFKA_SHIM_SERVE_CONTROL"} <= variables <= options
 
     def test_every_folder_of_the_distribution_is_copied(self) -> None:
         parts = {part.resolve().relative_to(ROOT).parts[0] for part in (ROOT / "kafka_shim").iterdir()}
@@ -166,9 +168,9 @@ class TestDockerfile:
 
 
 def readme_commands() -> list[tuple[str, str]]:
-    """(who runs it, the command) for every line of the README's shell blocks.
+    """Yield (runner, command) for every line of the README's shell blocks.
 
-    Who runs it stands in a comment before the block: `<!-- run: ci -->`, by .ci/run; `<!-- run: test -->`, by the test
+    The runner stands in a comment before the block: `<!-- run: ci -->`, by .ci/run; `<!-- run: test -->`, by the test
     below; `<!-- run: docker -->`, only where there is an engine; `<!-- run: TEST_FILE -->`, by that test.
     """
     text = (ROOT / "README.md").read_text()
@@ -181,7 +183,7 @@ def readme_commands() -> list[tuple[str, str]]:
     ]
 
 
-def test_every_shell_command_of_the_readme_is_run_by_somebody() -> None:
+def test_every_shell_command_of_the_readme_has_a_runner() -> None:
     ci = (ROOT / ".ci/run").read_text().splitlines()
     commands = readme_commands()
     assert {"make demo", "make test"} <= {command for runner, command in commands if runner == "ci"}

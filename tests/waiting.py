@@ -1,7 +1,7 @@
-"""Waits for what has no event: another process, the system, a thread of the store. A test that can await an event does.
+"""Waits without an event: for another process, the system, a thread of the store. A test awaits an event if it can.
 
-Every such wait is one of these two: it ends with the test's failure when the time is up, and does not keep the
-processor from whatever it waits for.
+Every such wait is one of these two: the test fails when the time is up, and the wait leaves the processor to other
+processes.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _Found = TypeVar("_Found")
 
 
 def until(holds: Callable[[], _Found], what: Callable[[], object] = str, seconds: float = PATIENCE_S) -> _Found:
-    """Ask until it holds; what it is then. `what()` says what was waited for in vain."""
+    """Ask until the value is true, and return it. `what()` describes the value for a failed wait."""
     limit = time.monotonic() + seconds
-    while not (found := holds()):
+    while not (value := holds()):
         assert time.monotonic() < limit, what()
         time.sleep(_PAUSE_S)
-    return found
+    return value
 
 
 async def until_in_trio(holds: Callable[[], object], seconds: float = PATIENCE_S) -> None:
-    """The same for what threads bring about while other tasks go on."""
+    """Ask until the value is true while other tasks continue: for results of threads."""
     with trio.fail_after(seconds):
         while not holds():
             await trio.sleep(_PAUSE_S / 10)

@@ -1,13 +1,13 @@
-"""Three other readings of the protocol, to compare ours with: kio's, and both of kafka-python's.
+"""Three other implementations of the protocol to compare with ours: kio's, and two of kafka-python.
 
-Each codec converts our messages to its own by the names of fields (the old one of kafka-python by position), so that no
-API needs a word of its own here.
+Each codec converts our messages to its own by the names of fields (kafka-python's old one by position), so no API needs
+code of its own here.
 
-- kio: generated from Kafka 4.x's schemas; a class per API and version; values are Python's own types, a `timedelta` for
-  what ends in `_ms`.
+- kio: generated from Kafka 4.x's schemas; a class per API and version; values are Python types, a `timedelta` for
+  fields that end in `_ms`.
 - kafka-python: interprets Kafka 4.x's schemas, in any version from 0.
-- kafka-python's old one: schemas written by hand over the years, so the only one here that was made while the versions
-  that Kafka 4 dropped were in use. Compared in versions without tagged fields.
+- kafka-python's old one: schemas written by hand over the years, so the only one from the time of the versions that
+  Kafka 4 dropped. Compared in versions without tagged fields.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def fields_of(struct: type[Struct] | type[Message], version: int) -> list[Field]
 
 
 def nested_struct(field: Field) -> type[Struct] | None:
-    """The struct that a field is, or is an array of."""
+    """Return the struct of a field, or of its elements."""
     inner = field.type.element if isinstance(field.type, Array) else field.type
     return inner.struct if isinstance(inner, Nested) else None
 
@@ -61,7 +61,7 @@ def over_lists(convert: Any, value: Any) -> Any:
 
 
 class Kio:
-    """kio."""
+    """The codec kio."""
 
     def covers(self, message: type[Message], version: int) -> bool:
         try:
@@ -91,7 +91,7 @@ class Kio:
         return getattr(kio.index.load_payload_module(message.api_key, version, kind), name)
 
     def _to(self, struct: Any, entity_class: Any) -> Any:
-        ours = {each.name: each for each in struct.fields}
+        ours = {_KIO_NAMES.get(each.name, each.name): each for each in struct.fields}
         values = {}
         for theirs in dataclasses.fields(entity_class):
             field = ours.get(theirs.name) or ours[theirs.name + "_ms"]
@@ -108,9 +108,10 @@ class Kio:
         theirs = {each.name: each for each in dataclasses.fields(entity)}
         values = {}
         for field in struct.fields:
-            found = theirs.get(field.name) or theirs.get(field.name.removesuffix("_ms"))
-            if found is not None:
-                values[field.name] = over_lists(partial(self._value_from, field, found), getattr(entity, found.name))
+            name = _KIO_NAMES.get(field.name, field.name)
+            their = theirs.get(name) or theirs.get(name.removesuffix("_ms"))
+            if their is not None:
+                values[field.name] = over_lists(partial(self._value_from, field, their), getattr(entity, their.name))
         return struct(**values)
 
     def _value_from(self, field: Field, theirs: Any, value: Any) -> Any:
@@ -124,6 +125,13 @@ def _entity_of(annotation: Any) -> Any:
     if dataclasses.is_dataclass(annotation):
         return annotation
     return next(filter(None, map(_entity_of, typing.get_args(annotation))), None)
+
+
+_KIO_NAMES = {
+    # Kafka 4.4 renamed a field of StreamsGroupHeartbeat 0, and kio has the schemas of an older release.
+    "acceptable_recovery_lag_legacy": "acceptable_recovery_lag",
+    "acceptable_recovery_lag": "acceptable_recovery_lag of version 1",
+}
 
 
 def _same(value: Any) -> Any:
@@ -147,7 +155,7 @@ _KIO_IN = {
 
 
 class KafkaPython:
-    """kafka-python. What has no API key is encoded with its version before it."""
+    """kafka-python's codec. A message without an API key is encoded with its version in front."""
 
     def __init__(self) -> None:
         modules = [importlib.import_module(f"kafka.protocol.{name}") for name in _PACKAGES]
@@ -160,9 +168,9 @@ class KafkaPython:
         return bytes(self._to(message, self._classes[type(message).__name__], version).encode(version=version))
 
     def decode(self, message: type[Message], data: bytes, version: int) -> Message:
-        # Not the class's own decode, which reads ApiVersions with an error in version 0, as a client should.
-        found = ApiMessage.decode.__func__(self._classes[message.__name__], data, version=version)
-        return self._from(found, message, version)
+        # Bypass the class's own decode: like a client, it reads an ApiVersions answer with an error as version 0.
+        decoded = ApiMessage.decode.__func__(self._classes[message.__name__], data, version=version)
+        return self._from(decoded, message, version)
 
     def _to(self, struct: Any, container: Any, version: int) -> Any:
         theirs = container._struct.fields
@@ -224,11 +232,11 @@ def _their_name(field: Field, theirs: Any) -> str:
 
 
 _WRONG = {"DescribeLogDirsRequest_v0"}
-"""Schemas that are not Kafka's: a topic's partitions were one number."""
+"""Schemas with an error: they declare a topic's partitions as one number."""
 
 
 class OldKafkaPython:
-    """kafka-python's schemas of before version 3."""
+    """kafka-python's schemas before version 3."""
 
     def __init__(self) -> None:
         names = [each.name for each in pkgutil.iter_modules(kafka.protocol.old.__path__)]
@@ -249,7 +257,7 @@ class OldKafkaPython:
 
 
 def _pack(schema: Any, values: Iterator[Any], version: int) -> Any:
-    """The next value as `schema` wants it: their structs have no names, and some of them are flattened."""
+    """Return the next value in the form of `schema`: these structs have no names, and some are flattened."""
     if isinstance(schema, types.Schema):
         value = next(values)
         if isinstance(value, Struct | Message):
@@ -265,8 +273,8 @@ def _pack(schema: Any, values: Iterator[Any], version: int) -> Any:
     return _bits(value) if schema is types.BitField else value
 
 
-def _unpack(schema: Any, found: Any, struct: Any, version: int) -> Any:
-    flat = list(_flatten(schema, found))
+def _unpack(schema: Any, decoded: Any, struct: Any, version: int) -> Any:
+    flat = list(_flatten(schema, decoded))
     values = {}
     for field, (inner_schema, value) in zip(fields_of(struct, version), flat, strict=True):
         inner = nested_struct(field)
@@ -278,13 +286,30 @@ def _unpack(schema: Any, found: Any, struct: Any, version: int) -> Any:
     return struct(**values)
 
 
-def _flatten(schema: Any, found: Any) -> Iterator[tuple[Any, Any]]:
+def _flatten(schema: Any, decoded: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(schema, types.Schema):
-        for each, value in zip(schema.fields, found, strict=True):
+        for each, value in zip(schema.fields, decoded, strict=True):
             yield from _flatten(each, value)
     else:
-        yield schema, found
+        yield schema, decoded
 
 
 CODECS = {"kio": Kio(), "kafka-python": KafkaPython(), "old kafka-python": OldKafkaPython()}
+SINCE_4_4 = {
+    ("ApiVersions", 5),
+    ("TxnOffsetCommit", 6),
+    ("DeleteGroups", 3),
+    ("StreamsGroupHeartbeat", 1),
+    ("StreamsGroupDescribe", 1),
+    ("StreamsGroupTopologyDescriptionUpdate", 0),
+    ("UnregisterController", 0),
+}
+"""Versions that no other codec has. Tests encode and decode them, and compare them with nothing of Kafka's."""
+REMOVED_IN_4_0 = {
+    ("CreateDelegationToken", 0),
+    ("RenewDelegationToken", 0),
+    ("ExpireDelegationToken", 0),
+    ("DescribeDelegationToken", 0),
+}
+"""Versions that no other codec has any more. Their bytes are those of the version after them."""
 ERROR_CODES = sorted(int(each) for each in kio.schema.errors.ErrorCode)

@@ -1,4 +1,4 @@
-"""Annotated hex: every byte of a frame belongs to one field, of every API in every version, and of broken bytes too."""
+"""Annotated hex: every byte of a frame belongs to one field, for every API and version, and for broken bytes too."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def test_every_byte_is_of_one_field(key: int) -> None:
 
 def test_a_heartbeat_reads_as_its_fields() -> None:
     data = frame(encode_request_header(HEARTBEAT, 4, 1, "c") + HeartbeatRequest("g", 3, "c-1", None).encode(4))
-    shown = list(lines(data, request_pieces(data)[0]))
-    assert shown[1].split() == ["0004", "00", "0c", "api_key", "12", "Heartbeat"]
-    assert [line.split()[-2:] for line in shown if "generation_id" in line] == [["generation_id", "3"]]
-    assert any(line.split()[-2:] == ["member_id", "'c-1'"] for line in shown)
-    assert any(line.split()[-2:] == ["group_instance_id", "null"] for line in shown)
+    annotated = list(lines(data, request_pieces(data)[0]))
+    assert annotated[1].split() == ["0004", "00", "0c", "api_key", "12", "Heartbeat"]
+    assert [line.split()[-2:] for line in annotated if "generation_id" in line] == [["generation_id", "3"]]
+    assert any(line.split()[-2:] == ["member_id", "'c-1'"] for line in annotated)
+    assert any(line.split()[-2:] == ["group_instance_id", "null"] for line in annotated)
     answer = frame(encode_response_header(HEARTBEAT, 4, 1) + HeartbeatResponse(0, 25).encode(4))
     assert ("error_code", "25 UNKNOWN_MEMBER_ID") in {
         (piece.path, piece.text) for piece in answer_pieces(answer, HEARTBEAT, 4)
@@ -61,7 +61,7 @@ def test_broken_bytes_have_no_name_from_there_on(body: bytes, key: int, version:
     assert without_gaps(request_pieces(data[:-1])[0], data[:-1])
 
 
-def test_what_ends_too_soon_is_shown_to_its_end() -> None:
+def test_truncated_frame_is_printed_to_its_end() -> None:
     data = b"\0\0\0\x09\0\x0c\0\0\0\0\0\1\x7f"
     pieces, sent = request_pieces(data)
     assert sent == (12, 0, 1)

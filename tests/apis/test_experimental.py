@@ -1,4 +1,4 @@
-"""Messages that no release of Kafka has: each has its module and a private key, and reads what it writes."""
+"""Messages of unreleased protocols: each has its module and a private key, and round-trips."""
 
 import importlib
 import pkgutil

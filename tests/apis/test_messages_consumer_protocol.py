@@ -1,4 +1,4 @@
-"""The embedded consumer protocol: the bytes clients write, newer versions, and bytes that are something else."""
+"""The embedded consumer protocol: the bytes of real clients, newer versions, and other bytes."""
 
 import pytest
 from hypothesis import given
@@ -25,8 +25,8 @@ def versioned(message: type[Message]) -> st.SearchStrategy[tuple[int, Message]]:
 
 
 @given(versioned(ConsumerProtocolSubscription))
-def test_subscription_as_others_write_it(drawn: tuple[int, ConsumerProtocolSubscription]) -> None:
-    version, subscription = drawn
+def test_subscription_as_others_write_it(sample: tuple[int, ConsumerProtocolSubscription]) -> None:
+    version, subscription = sample
     data = subscription_to_bytes(subscription, version)
     assert data == CODECS["kafka-python"].encode(subscription, version)
     assert data[2:] == CODECS["kio"].encode(subscription, version)
@@ -34,8 +34,8 @@ def test_subscription_as_others_write_it(drawn: tuple[int, ConsumerProtocolSubsc
 
 
 @given(versioned(ConsumerProtocolAssignment))
-def test_assignment_as_others_write_it(drawn: tuple[int, ConsumerProtocolAssignment]) -> None:
-    version, assignment = drawn
+def test_assignment_as_others_write_it(sample: tuple[int, ConsumerProtocolAssignment]) -> None:
+    version, assignment = sample
     data = assignment_to_bytes(assignment, version)
     assert data == CODECS["kafka-python"].encode(assignment, version)
     assert data[2:] == CODECS["kio"].encode(assignment, version)
@@ -43,7 +43,7 @@ def test_assignment_as_others_write_it(drawn: tuple[int, ConsumerProtocolAssignm
 
 
 @given(structs(ConsumerProtocolSubscription, 3), st.integers(4, 2**15 - 1), st.binary(max_size=8))
-def test_newer_version_is_read_as_the_newest_known(
+def test_newer_version_is_read_as_version_3(
     subscription: ConsumerProtocolSubscription, version: int, added: bytes
 ) -> None:
     data = version.to_bytes(2, "big") + subscription.encode(3) + added

@@ -1,4 +1,4 @@
-"""What versions differ in besides their fields (semantics 1), and where each API puts an error."""
+"""Differences between versions other than fields (semantics 1), and the place of the error in each API."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -46,7 +46,7 @@ def error_codes(struct: Any) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(("api", "version"), CASES, ids=case_id)
-def test_an_error_is_said_in_every_version(api: Api, version: int) -> None:
+def test_error_code_survives_every_version(api: Api, version: int) -> None:
     request = api.request.decode(edges(api.request, version, high=True).encode(version), version)
     api.normalise(request, version)
     response = api.shape(api.error(request, 15), version)
@@ -82,7 +82,9 @@ class TestJoinGroup:
         ("name", "version", "sent"),
         [(None, 6, ""), ("", 6, ""), ("range", 6, "range"), (None, 7, None), ("", 7, None), ("range", 9, "range")],
     )
-    def test_no_protocol_name_is_empty_before_version_7(self, name: str | None, version: int, sent: str | None) -> None:
+    def test_missing_protocol_name_is_empty_before_version_7(
+        self, name: str | None, version: int, sent: str | None
+    ) -> None:
         response = join_group.API.shape(join_group.JoinGroupResponse(protocol_name=name), version)
         assert join_group.JoinGroupResponse.decode(response.encode(version), version).protocol_name == sent
 
@@ -92,7 +94,7 @@ class TestJoinGroup:
         request = join_group.JoinGroupRequest(session_timeout_ms=10_000, rebalance_timeout_ms=60_000)
         assert join_group.normalise(request, 1).rebalance_timeout_ms == 60_000
 
-    def test_error(self) -> None:
+    def test_error_response_keeps_the_member_id(self) -> None:
         response = join_group.API.error(join_group.JoinGroupRequest(member_id="m"), 25)
         assert response == join_group.JoinGroupResponse(
             error_code=25,
@@ -151,7 +153,7 @@ class TestOffsetFetch:
         decoded = offset_fetch.OffsetFetchResponse.decode(shaped.encode(version), version)
         epoch = 5 if version >= 5 else -1
         partition = offset_fetch.OffsetFetchResponsePartition(3, 42, epoch, "why", 0)
-        topic = offset_fetch.OffsetFetchResponseTopic("t", [partition])
+        topic = offset_fetch.OffsetFetchResponseTopic("t", partitions=[partition])
         assert decoded == offset_fetch.OffsetFetchResponse(topics=[topic])
 
     def test_error_on_partitions_in_0_and_1_then_on_top_then_on_the_group(self) -> None:
@@ -178,7 +180,7 @@ class TestFindCoordinator:
             error_message="NONE", node_id=1, host="host", port=9092
         )
 
-    def test_no_node(self) -> None:
+    def test_error_response_names_no_node(self) -> None:
         response = find_coordinator.API.error(find_coordinator.FindCoordinatorRequest(coordinator_keys=["g"]), 15)
         assert response.coordinators == [find_coordinator.Coordinator("g", -1, "", -1, 15, "")]
         shaped = find_coordinator.API.shape(response, 1)
@@ -241,9 +243,9 @@ def test_describe_configs_version_0_says_whether_a_value_is_the_default() -> Non
 
 
 def test_fetch_says_errors_twice_while_topics_have_names() -> None:
-    named = fetch.FetchTopic("t", partitions=[fetch.FetchPartition(1)])
+    by_name = fetch.FetchTopic("t", partitions=[fetch.FetchPartition(1)])
     by_id = fetch.FetchTopic(topic_id=bytes(15) + b"\1", partitions=[fetch.FetchPartition(1)])
-    response = fetch.API.error(fetch.FetchRequest(session_id=9, topics=[named]), 6)
+    response = fetch.API.error(fetch.FetchRequest(session_id=9, topics=[by_name]), 6)
     assert (response.error_code, response.session_id, response.responses[0].partitions[0].error_code) == (6, 9, 6)
     response = fetch.API.error(fetch.FetchRequest(topics=[by_id]), 6)
     assert (response.error_code, response.responses) == (6, [])
@@ -282,7 +284,7 @@ def test_txn_offset_commit_hides_loading_before_version_2(code: int, sent: int) 
     def answer() -> txn_offset_commit.TxnOffsetCommitResponse:
         partition = txn_offset_commit.TxnOffsetCommitResponsePartition(0, code)
         return txn_offset_commit.TxnOffsetCommitResponse(
-            topics=[txn_offset_commit.TxnOffsetCommitResponseTopic("t", [partition])]
+            topics=[txn_offset_commit.TxnOffsetCommitResponseTopic("t", partitions=[partition])]
         )
 
     assert txn_offset_commit.API.shape(answer(), 1).topics[0].partitions[0].error_code == sent

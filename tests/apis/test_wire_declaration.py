@@ -1,4 +1,4 @@
-"""What a declared message is to Python code."""
+"""A declared message as a Python class: constructor, equality, copies, types."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_constructor_by_position_and_keyword() -> None:
     )
 
 
-def test_defaults() -> None:
+def test_fields_have_defaults() -> None:
     message = Everything()
     assert (message.flag, message.count, message.ratio, message.name, message.blob) == (False, 0, 0.0, "", b"")
     assert (message.id, message.numbers, message.point, message.maybe) == (bytes(16), [], Point(0, 0), None)
@@ -67,7 +67,7 @@ def test_messages_have_slots() -> None:
     assert not hasattr(HeartbeatRequest(), "__dict__")
 
 
-def test_equality() -> None:
+def test_messages_compare_by_values() -> None:
     assert HeartbeatRequest("g") == HeartbeatRequest("g")
     assert HeartbeatRequest("g") != HeartbeatRequest("h")
     assert Single("a") == Single("a")
@@ -113,25 +113,25 @@ def test_copy_and_pickle(message: object) -> None:
         assert pickle.loads(pickle.dumps(message)) == message
 
 
-def test_what_a_class_tells() -> None:
+def test_class_attributes_have_key_versions_and_fields() -> None:
     assert (HeartbeatRequest.api_key, HeartbeatRequest.versions, HeartbeatRequest.flexible[0]) == (12, range(5), 4)
     assert (Key.api_key, len(Key.flexible)) == (None, 0)
     assert [each.name for each in Key.fields] == ["group", "partition"]
 
 
-def test_patterns() -> None:
+def test_messages_match_positional_patterns() -> None:
     match Key("g", 1):
         case Key(group, partition):
             assert (group, partition) == ("g", 1)
 
 
-def test_a_class_that_declares_nothing_has_no_instances() -> None:
-    with pytest.raises(TypeError, match="Struct declares nothing"):
+def test_a_class_without_fields_has_no_instances() -> None:
+    with pytest.raises(TypeError, match="Struct declares no fields"):
         Struct()
 
 
-def test_bad_declarations() -> None:
-    with pytest.raises(TypeError, match="the name is taken"):
+def test_wrong_declarations_are_refused() -> None:
+    with pytest.raises(TypeError, match="a base class has this name"):
         type(Message)("Bad", (Message,), {"versions": field(string)}, versions="0")
     with pytest.raises(TypeError, match="no subclasses"):
         type(Struct)("Bad", (Point,), {})
@@ -176,7 +176,7 @@ def test_mypy_knows_constructors_and_attributes(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--config-file", "", str(source)]
     output = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
-    found = [line.split("snippet.py:")[1].split(":")[0] for line in output.splitlines() if "snippet.py:" in line]
-    assert found == ["5", "6", "7", "8", "10", "11", "12"], output
+    errors = [line.split("snippet.py:")[1].split(":")[0] for line in output.splitlines() if "snippet.py:" in line]
+    assert errors == ["5", "6", "7", "8", "10", "11", "12"], output
     assert '"str | None"' in output
     assert '"kafka_shim.apis.heartbeat.HeartbeatRequest"' in output

@@ -1,4 +1,4 @@
-"""Bytes that are no message: a DecodeError that says why and where, whatever they are, within bounded memory."""
+"""Malformed bytes: a DecodeError with reason and position for any input, within bounded memory."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_tagged_field_must_fill_its_size() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @given(st.data())
 @settings(max_examples=examples(40))
-def test_every_truncation_is_found(version: int, data: st.DataObject) -> None:
+def test_every_truncation_is_refused(version: int, data: st.DataObject) -> None:
     encoded = data.draw(messages(Everything, version)).encode(version)
     cut = data.draw(st.integers(0, len(encoded) - 1))
     with pytest.raises(DecodeError) as caught:
@@ -103,7 +103,7 @@ def test_every_truncation_is_found(version: int, data: st.DataObject) -> None:
 
 
 def attempt(decode: Callable[[], Any]) -> Any:
-    """What `decode` returns, or the DecodeError it raises."""
+    """Return the result of `decode`, or the DecodeError that it raises."""
     try:
         return decode()
     except DecodeError as error:
@@ -128,7 +128,7 @@ def test_damaged_bytes_are_read_or_refused(version: int, data: st.DataObject) ->
 
 
 @pytest.mark.parametrize(("version", "data"), [(0, "0002 c328" + 14 * "00"), (2, "03 c328 010101" + 5 * "00")])
-def test_what_is_no_utf8_is_replaced(version: int, data: str) -> None:
+def test_invalid_utf8_is_replaced(version: int, data: str) -> None:
     assert Texts.decode(bytes.fromhex(data), version).name == "\ufffd("
 
 
@@ -171,7 +171,7 @@ def test_an_element_that_ends_early_among_elements_alike() -> None:
 
 
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 16383, 16384, 2**28 - 1, 2**28, 2**32 - 1])
-def test_uvarints(value: int) -> None:
+def test_uvarint_bytes_parse_back(value: int) -> None:
     data = write_uvarint(value)
     assert read_uvarint(b"??" + data + b"?", 2) == (value, 2 + len(data))
 
@@ -185,3 +185,28 @@ def test_uvarints_too_long(data: str) -> None:
 def test_uvarints_that_are_longer_than_they_need_be() -> None:
     assert read_uvarint(b"\x81\x80\x00", 0) == (1, 3)
     assert Texts.decode(bytes.fromhex("828000 61 01 01 01 00000009 00"), 2) == Texts("a", "", b"", [], 9)
+
+
+class Names(Struct):
+    names: list[str] = field(array(string))
+
+
+class Nested(Message, versions="0-1", flexible="1+"):
+    groups: list[Names] = field(array(Names))
+
+
+def test_elements_of_all_arrays_are_counted_together() -> None:
+    message = Nested([Names(["a", "b"]), Names(["c"]), Names([])])
+    for version in Nested.versions:
+        data, decode = message.encode(version), Nested.decoder(version)
+        assert decode(data, 0, 6) == (message, len(data))
+        with pytest.raises(DecodeError, match="more elements than are accepted"):
+            decode(data, 0, 5)
+
+
+def test_tagged_fields_count_as_elements() -> None:
+    data = Nested([Names([]), Names([])]).encode(1)
+    with_tags = data[:-2] + b"\x03\x05\x00\x06\x00\x07\x00" + data[-1:]
+    assert Nested.decoder(1)(with_tags, 0, 5)[1] == len(with_tags)
+    with pytest.raises(DecodeError, match="more elements than are accepted"):
+        Nested.decoder(1)(with_tags, 0, 4)

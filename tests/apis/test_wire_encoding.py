@@ -1,4 +1,4 @@
-"""What a version cannot say, and what it says exactly."""
+"""Exact bytes of messages, and values that a version cannot express."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_golden_bytes(version: int, message: Page, data: str) -> None:
         (3, Page(), "Page: no version 3"),
     ],
 )
-def test_what_a_version_cannot_say(version: int, message: Page, reason: str) -> None:
+def test_value_missing_in_a_version_is_refused(version: int, message: Page, reason: str) -> None:
     with pytest.raises(EncodeError, match=reason):
         message.encode(version)
 

@@ -1,4 +1,4 @@
-"""Frames cut from a stream in pieces of any size."""
+"""Frames from a stream that arrives in pieces of any size."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from kafka_shim.apis.wire.frames import MAX_REQUEST_BYTES, FrameError, FrameSpli
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 30)))
-def test_frames_in_pieces(payloads: list[bytes], cuts: list[int]) -> None:
+def test_frames_are_cut_from_pieces(payloads: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(map(frame, payloads))
     splitter = FrameSplitter()
-    found = []
+    frames = []
     for cut in [*cuts, len(stream)]:
         piece, stream = stream[:cut], stream[cut:]
-        found += splitter.feed(piece)
-    found += splitter.feed(stream)
-    assert found == payloads
+        frames += splitter.feed(piece)
+    frames += splitter.feed(stream)
+    assert frames == payloads
     assert splitter.buffered == 0
 
 
-def test_one_byte_at_a_time() -> None:
+def test_frames_arrive_byte_by_byte() -> None:
     splitter = FrameSplitter()
-    found = [splitter.feed(bytes([byte])) for byte in frame(b"ab") + frame(b"") + frame(b"c")]
-    assert [each for each in found if each] == [[b"ab"], [b""], [b"c"]]
+    frames = [splitter.feed(bytes([byte])) for byte in frame(b"ab") + frame(b"") + frame(b"c")]
+    assert [each for each in frames if each] == [[b"ab"], [b""], [b"c"]]
 
 
 def test_an_unfinished_frame_is_buffered() -> None:

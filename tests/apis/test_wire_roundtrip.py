@@ -1,4 +1,4 @@
-"""Every version of every kind of field: encoded as the reference does, decoded to what it was."""
+"""Every version of every kind of field: encoded like the reference, and decoded to the original."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Rows(Message, versions="0-4", flexible="2+"):
 @given(st.data())
 @settings(max_examples=examples(15))
 def test_long_arrays_of_flat_structs(version: int, count: int, data: st.DataObject) -> None:
-    """Elements alike, or all but one: the odd one must not be read or written as the others are."""
+    """Equal elements, or all but one: the different one must not be handled like the others."""
     like = data.draw(messages(Row, version, alike=True))
     rows = [like] * count
     if data.draw(st.booleans()):
@@ -110,7 +110,7 @@ def test_unknown_tagged_fields_are_skipped() -> None:
     assert Commits.decode(b"\x09" + rows + b"\x00", 1) == Commits([Commit(n, None) for n in range(8)])
 
 
-def test_an_unknown_tagged_field_among_known_ones() -> None:
+def test_decoder_skips_unknown_tagged_field() -> None:
     number = b"\x03\x08" + (7).to_bytes(8, "big")
     encoded = Everything(tag_number=7).encode(2)
     assert encoded.endswith(b"\x01" + number)
@@ -120,12 +120,12 @@ def test_an_unknown_tagged_field_among_known_ones() -> None:
 
 
 @pytest.mark.parametrize(("text", "first", "last"), [("0-4", 0, 4), ("3+", 3, 32767), ("2", 2, 2)])
-def test_versions(text: str, first: int, last: int) -> None:
+def test_parse_versions_reads_kafka_notation(text: str, first: int, last: int) -> None:
     assert (parse_versions(text)[0], parse_versions(text)[-1]) == (first, last)
 
 
 @pytest.mark.parametrize("text", ["", "none"])
-def test_no_versions(text: str) -> None:
+def test_parse_versions_reads_none_as_empty_range(text: str) -> None:
     assert len(parse_versions(text)) == 0
 
 

@@ -1,4 +1,4 @@
-"""A second reading of the wire form, to hold the compiler against: no code generation, nothing fused.
+"""A second implementation of the wire format to check the compiler: no code generation, no fused fields.
 
 Written from the protocol guide and KIP-482 for clarity alone; it trusts its input.
 """

@@ -1,6 +1,6 @@
-"""Messages with every type, and every way a field can depend on the version, for the tests of the compiler.
+"""Messages with every type and every way in which a field can depend on the version, to test the compiler.
 
-Fields have the wild combinations that no real API has: that is what they are for.
+Their fields have combinations that no real API has, on purpose.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kafka_shim.apis.wire.types import Array, Blob, Nested, Type
 
 
 class Row(Struct):
-    """A flat struct: arrays of it take the short cuts."""
+    """A flat struct: arrays of it take the fast path."""
 
     index: int = field(int32)
     name: str = field(string)
@@ -44,14 +44,14 @@ class Row(Struct):
 
 
 class Point(Struct):
-    """Nothing but fixed width."""
+    """A struct with only fixed-width fields."""
 
     x: int = field(int32)
     y: int = field(int64)
 
 
 class Tagging(Struct):
-    """A struct with tagged fields of its own."""
+    """A struct with its own tagged fields."""
 
     kind: int = field(int8)
     hint: str = field(string, versions="2+", tag=0, tagged="2+", ignorable=True)
@@ -115,7 +115,7 @@ _COUNTS = [0, 1, 3, 7, 8, 31, 32, 33]
 
 
 def values(type: Type[Any], version: int, alike: bool = False) -> st.SearchStrategy[Any]:
-    """Values of a type; `alike` ones all have the same lengths, as array elements often do."""
+    """Draw values of a type; with `alike`, all have the same lengths, as array elements often do."""
     if isinstance(type, Array):
         element = values(type.element, version, alike)
         if isinstance(type.element, Nested):
@@ -141,11 +141,11 @@ def values(type: Type[Any], version: int, alike: bool = False) -> st.SearchStrat
 
 @functools.cache
 def messages(cls: Any, version: int, alike: bool = False) -> st.SearchStrategy[Any]:
-    """Messages or structs as they can be in one version; what the version lacks has its default."""
+    """Draw messages or structs that are possible in one version; fields that it lacks have their defaults."""
     present = [each for each in cls.fields if version in each.versions]
     strategies = []
     for each in present:
         value = values(each.type, version, alike)
         nullable = version in each.nullable and not alike
         strategies.append(st.none() | value if nullable else value)
-    return st.tuples(*strategies).map(lambda drawn: cls(**dict(zip([f.name for f in present], drawn, strict=True))))
+    return st.tuples(*strategies).map(lambda row: cls(**dict(zip([f.name for f in present], row, strict=True))))

@@ -1,6 +1,6 @@
 """A cluster's brokers with time as a number, and the few words tests need to talk to one of them.
 
-Batches are made by the record builders of real clients, so that what is checked is what producers send.
+The record builders of real clients make the batches, so the tests check the bytes that producers send.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from kafka_shim.apis.produce import PartitionProduceData, PartitionProduceRespon
 from kafka_shim.broker.broker import Broker
 from kafka_shim.broker.settings import Settings
 from kafka_shim.broker.topics import Node, Topics
+from kafka_shim.broker.transactions import Transactions
+from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import NO_REPLY, PARKED, TransactionSupportedOperation
 from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.timers import Timers
 
 EPOCH_MS = 1_700_000_000_000
-"""What `now` 0 is in ms since the epoch."""
+"""The time at `now` 0 in ms since the epoch."""
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 BUILDERS = {"kafka-python": KafkaPythonBuilder, "aiokafka": AioBuilder}
@@ -82,17 +86,29 @@ class Cluster:
             log_bytes,
             cluster_id="cluster",
         )
-        self.brokers = {
-            each: Broker(
-                each, self.topics, self.outbox, new_id=new_id, epoch_ms=lambda now: EPOCH_MS + round(now * 1000)
-            )
-            for each in self.topics.nodes
-        }
-        self.broker = self.brokers[1]
+        self._new_id = new_id
         self._tokens = count()
+        self.brokers: dict[int, Broker] = {}
+        for each in self.topics.nodes:
+            timers = Timers(self.outbox)
+            groups = GroupService(
+                each, GroupConfig(), self.outbox, timers, lambda: "", lambda key, kind: (0, 1, "host", 9092)
+            )
+            self.make_broker(each, groups, Transactions(self.topics, groups.shards.get, 50, self.epoch_ms))
+        self.broker = self.brokers[1]
+
+    def make_broker(self, node_id: int, groups: GroupService, transactions: Transactions) -> None:
+        """Let a new broker serve this node."""
+        self.brokers[node_id] = Broker(
+            node_id, self.topics, self.outbox, transactions, groups, new_id=self._new_id, epoch_ms=self.epoch_ms
+        )
+
+    @staticmethod
+    def epoch_ms(now: float) -> int:
+        return EPOCH_MS + round(now * 1000)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and what is due happen, on every broker."""
+        """Let time pass and fire due timers on every broker."""
         self.now += seconds
         for broker in self.brokers.values():
             if broker.next_deadline() <= self.now:
@@ -130,7 +146,9 @@ class Cluster:
     def fetch(self, request: FetchRequest, *, node: int = 1, by_topic_id: bool = False, exchange: object = None) -> Any:
         """Fetch: the response, or the exchange if the request is parked."""
         exchange = next(self._tokens) if exchange is None else exchange
-        response = self.brokers[node].fetch(request, exchange, self.now, by_topic_id=by_topic_id, with_leaders=True)
+        response = self.brokers[node].fetches.fetch(
+            request, exchange, self.now, by_topic_id=by_topic_id, with_leaders=True
+        )
         return exchange if response is PARKED else response
 
 

@@ -1,4 +1,4 @@
-"""What consumers see of topics that keep the newest value of each key."""
+"""Fetches of topics that keep the newest value of each key."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_log_that_can_be_compacted_later_is_looked_at_again_and_a_clean_one_st
     assert read(cluster) == {1: ("a", "2"), 2: ("b", "1")}
 
 
-def test_so_much_must_be_new() -> None:
+def test_compaction_needs_a_share_of_new_records() -> None:
     cluster = made(min_cleanable_dirty_ratio="0.6")
     for key in "abcdefgh":
         write(cluster, (key, "1"))
@@ -125,7 +125,7 @@ def test_a_tombstone_stays_for_a_while_and_goes_with_a_later_cleaning() -> None:
     assert read(cluster) == {3: ("b", "2"), 4: ("c", "1")}
 
 
-def test_a_policy_that_is_no_more_compacts_no_more() -> None:
+def test_a_removed_policy_ends_compaction() -> None:
     cluster = made()
     write(cluster, ("a", "1"))
     write(cluster, ("a", "2"))
@@ -145,7 +145,7 @@ BATCH = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=4)
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(BATCH, st.booleans()), min_size=1, max_size=12), st.sampled_from(CODECS))
-def test_who_reads_it_all_learns_what_who_read_every_record_did(
+def test_a_reader_of_the_compacted_log_learns_the_same_values(
     steps: list[tuple[list[tuple[str, str | None]], bool]], codec: str
 ) -> None:
     cluster = made(delete_retention_ms="30000")

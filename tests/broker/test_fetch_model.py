@@ -1,6 +1,6 @@
 """Consumers that follow the protocol, with and without sessions, against random producers, growth, and time.
 
-Whatever happens, each consumer gets every record of every partition once and in order, and an answer in time.
+Each consumer gets every record of every partition once and in order, and an answer in time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_WAIT = 0.5
 
 
 class Consumer:
-    """One consumer: what it read of each partition, what it wants of each, and the answer it waits for."""
+    """One consumer: the records it read, its positions and the answer it waits for."""
 
     def __init__(self, cluster: Cluster, name: str, *, sessions: bool) -> None:
         self.cluster = cluster
@@ -144,7 +144,7 @@ class FetchModel(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["session", "crowded out", "plain"]))
     def reconnect(self, name: str) -> None:
-        """The connection is lost; the consumer goes on from what it has read, with a new session."""
+        """Lose the connection; the consumer goes on from its last record, with a new session."""
         self.cluster.broker.forget(name)
         consumer = self.consumers[name]
         consumer.asked_at = None
@@ -167,7 +167,7 @@ class FetchModel(RuleBasedStateMachine):
     @precondition(lambda self: all(each.asked_at is None for each in self.consumers.values()))
     @invariant()
     def nothing_is_parked_when_nobody_waits(self) -> None:
-        assert self.cluster.broker._fetch.next_deadline() == inf
+        assert self.cluster.broker.fetches.next_deadline() == inf
 
 
 TestFetchModel = FetchModel.TestCase

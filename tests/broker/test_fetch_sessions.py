@@ -9,7 +9,7 @@ from tests.broker.context import Cluster, batch, fetch_request, partitions_of, r
 
 
 class Client:
-    """A consumer with a session: sends what has changed, remembers id and epoch."""
+    """A consumer with a session: it sends only changes, and remembers id and epoch."""
 
     def __init__(self, cluster: Cluster, *positions: tuple[str, int, int], by_topic_id: bool = False) -> None:
         self.cluster = cluster
@@ -69,7 +69,7 @@ class TestContinued:
         client = Client(cluster, *all_four())
         assert client.answer() == FetchResponse(session_id=client.id)
 
-    def test_only_what_is_new_is_told(self, cluster: Cluster) -> None:
+    def test_only_changed_partitions_are_notified(self, cluster: Cluster) -> None:
         client = Client(cluster, *all_four())
         cluster.send("t", 2, batch(b"a"))
         partitions = partitions_of(client.answer())
@@ -101,7 +101,7 @@ class TestContinued:
         assert responses[0] == FetchResponse(session_id=client.id)
         assert responses[0] is responses[1] is responses[2]
 
-    def test_news_is_told_once(self, cluster: Cluster) -> None:
+    def test_a_change_is_notified_once(self, cluster: Cluster) -> None:
         cluster.send("t", 0, batch(b"a"))
         client = Client(cluster, ("t", 0, 0))
         client.ask(("t", 0, 1), ("t", 1, 0))
@@ -113,7 +113,7 @@ class TestContinued:
         ((_, second),) = cluster.replies()
         assert partitions_of(second) == {}
 
-    def test_errors_are_told_every_time(self, cluster: Cluster) -> None:
+    def test_errors_are_repeated_in_each_answer(self, cluster: Cluster) -> None:
         client = Client(cluster, ("t", 0, 0), ("nope", 0, 0))
         for _ in range(2):
             client.ask()
@@ -139,7 +139,7 @@ class TestContinued:
         assert order == [0, 1, 2, 3, 0, 1, 2, 3]
 
     def test_by_topic_id(self, cluster: Cluster) -> None:
-        topic_id = cluster.broker.topic_id("t")
+        topic_id = cluster.broker.topics.topic_id("t")
         first = cluster.fetch(
             fetch_request(("", 0, 0), topic_id=topic_id, session_epoch=0, max_wait_ms=0), by_topic_id=True
         )
@@ -167,14 +167,14 @@ class TestChanged:
         cluster.send("t", 1, batch(b"a"))
         assert list(partitions_of(client.answer())) == [("t", 1)]
 
-    def test_forgotten_partitions_are_not_told(self, cluster: Cluster) -> None:
+    def test_forgotten_partitions_are_not_notified(self, cluster: Cluster) -> None:
         client = Client(cluster, *all_four())
         client.answer(forgotten=[("t", 1)])
         for index in range(4):
             cluster.send("t", index, batch(b"a"))
         assert [index for _, index in partitions_of(client.answer())] == [0, 2, 3]
 
-    def test_forgotten_partitions_wake_nobody(self, cluster: Cluster) -> None:
+    def test_forgotten_partitions_wake_no_fetch(self, cluster: Cluster) -> None:
         client = Client(cluster, *all_four())
         client.ask(forgotten=[("t", 1)])
         cluster.send("t", 1, batch(b"a"))

@@ -1,4 +1,4 @@
-"""Fetch without sessions: what is read, what is an error, what waits, and what wakes it."""
+"""Fetch without sessions: records, errors, waits, and events that end a wait."""
 
 from math import inf
 
@@ -45,7 +45,7 @@ class TestAnsweredAtOnce:
         assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert (data.high_watermark, data.last_stable_offset, data.log_start_offset, data.records) == (-1, -1, -1, b"")
 
-    def test_offset_that_was_dropped(self) -> None:
+    def test_a_dropped_offset_is_out_of_range(self) -> None:
         cluster = cluster_with("t", log_bytes=1000)
         for _ in range(30):
             cluster.send("t", 0, batch(b"x" * 100))
@@ -78,7 +78,7 @@ class TestAnsweredAtOnce:
     def test_by_topic_id(self) -> None:
         cluster = cluster_with("t")
         cluster.send("t", 0, batch(b"a"))
-        topic_id = cluster.broker.topic_id("t")
+        topic_id = cluster.broker.topics.topic_id("t")
         response = cluster.fetch(fetch_request(("", 0, 0), topic_id=topic_id), by_topic_id=True)
         assert records_of(response.responses[0].partitions[0].records)[0].value == b"a"
 
@@ -100,18 +100,18 @@ class TestLimits:
         response = self.cluster().fetch(fetch_request(("t", 0, 0), ("t", 1, 0), **fields))
         return [len(each.records or b"") // self.SIZE for each in partitions_of(response).values()]
 
-    def test_of_the_answer(self) -> None:
+    def test_max_bytes_limits_the_answer(self) -> None:
         assert self.sizes(max_bytes=self.SIZE * 5) == [4, 1]
         assert self.sizes(max_bytes=self.SIZE * 3) == [3, 0]
 
-    def test_of_a_partition(self) -> None:
+    def test_partition_max_bytes_limits_a_partition(self) -> None:
         assert self.sizes(partition_max_bytes=self.SIZE * 2) == [2, 2]
 
     def test_first_batch_of_the_answer_comes_whole(self) -> None:
         assert self.sizes(max_bytes=1) == [1, 0]
         assert self.sizes(partition_max_bytes=1) == [1, 0]
 
-    def test_of_the_broker(self) -> None:
+    def test_the_broker_limits_the_answer(self) -> None:
         cluster = cluster_with("t", fetch_max_bytes="1024")
         for _ in range(10):
             cluster.send("t", 0, batch(b"x" * 200))
@@ -202,7 +202,7 @@ class TestWaiting:
         ((_, response),) = cluster.replies()
         assert partitions_of(response)["t", 0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def test_forgotten_is_not_answered(self) -> None:
+    def test_a_forgotten_fetch_is_not_answered(self) -> None:
         cluster = cluster_with("t")
         exchange = cluster.fetch(fetch_request(("t", 0, 0)))
         cluster.broker.forget(exchange)
@@ -211,7 +211,7 @@ class TestWaiting:
         cluster.advance(1)
         assert cluster.replies() == []
 
-    def test_forgetting_what_is_not_parked_does_nothing(self) -> None:
+    def test_forgetting_an_unparked_fetch_does_nothing(self) -> None:
         cluster = cluster_with("t")
         exchange = cluster.fetch(fetch_request(("t", 0, 0)))
         cluster.broker.forget("somebody else")
@@ -278,7 +278,7 @@ class TestUnchangedRequest:
         cluster.send("t", 0, batch(b"a"))
         assert not log.watchers
 
-    def test_only_so_many_are_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_remembered_answers_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("kafka_shim.broker.fetches.REMEMBERED_PARTITIONS", 10)
         cluster = cluster_with("t")
         log = cluster.topics.named("t").partitions[0].log
@@ -294,7 +294,7 @@ class TestUnchangedRequest:
             cluster.fetch(fetch_request(("t", 0, number), max_wait_ms=2**31 - 1))
             cluster.send("t", 0, batch(b"a"))
         assert len(cluster.replies()) == 5000
-        assert len(cluster.broker._fetch._deadlines) < 1100
+        assert len(cluster.broker.fetches.deadlines) < 1100
 
 
 class TestManyBrokers:

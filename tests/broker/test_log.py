@@ -1,4 +1,4 @@
-"""The log of one partition: offsets, limits of a read, what is dropped, and which record is the first at a time."""
+"""The log of one partition: offsets, limits of a read, dropped segments, and the first record at a time."""
 
 import pytest
 
@@ -128,19 +128,22 @@ class TestTimestamps:
 
 
 class Listening:
-    def __init__(self) -> None:
-        self.heard = 0
+    def __init__(self, number: int, heard: list[int]) -> None:
+        self._number = number
+        self._heard = heard
 
     def changed(self) -> None:
-        self.heard += 1
+        self._heard.append(self._number)
 
     def settle(self, now: float) -> None:
         raise AssertionError("the log settles nothing")
 
 
-def test_watchers_hear_of_every_append() -> None:
-    log, listening = PartitionLog(), Listening()
-    log.watchers.add(listening)
+def test_watchers_hear_of_every_append_in_their_order() -> None:
+    """A replay of a journal answers parked fetches in the same order, so no hash may decide it."""
+    log, heard = PartitionLog(), list[int]()
+    for number in range(20):
+        log.watchers[Listening(number, heard)] = None
     for _ in range(3):
         log.append(parse_batch(batch(b"a"), max_bytes=2**20), None, 0.0)
-    assert listening.heard == 3
+    assert heard == [*range(20)] * 3

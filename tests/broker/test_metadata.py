@@ -11,7 +11,7 @@ from tests.broker.context import Cluster
 def ask(cluster: Cluster, *names: str, create: bool = False, **fields: bool) -> MetadataResponse:
     topics = [MetadataRequestTopic(name=name) for name in names]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=create, **fields)
-    return cluster.broker.metadata(request, cluster.now)
+    return cluster.broker.metadata.describe_topics(request, cluster.now)
 
 
 def summary(topic: MetadataResponseTopic) -> tuple[int, str | None, int]:
@@ -23,7 +23,7 @@ class TestTopics:
         cluster = Cluster()
         for name in "ab":
             cluster.topics.declare(name, 1)
-        everything = cluster.broker.metadata(MetadataRequest(topics=None), 0.0)
+        everything = cluster.broker.metadata.describe_topics(MetadataRequest(topics=None), 0.0)
         assert [topic.name for topic in everything.topics] == ["a", "b"]
         assert ask(cluster).topics == []
 
@@ -31,7 +31,7 @@ class TestTopics:
         cluster = Cluster(nodes=2, default_replication_factor="2")
         cluster.topics.declare("t", 2)
         (topic,) = ask(cluster, "t").topics
-        assert topic.topic_id == cluster.broker.topic_id("t")
+        assert topic.topic_id == cluster.broker.topics.topic_id("t")
         assert not topic.is_internal
         for partition in topic.partitions:
             assert (partition.error_code, partition.leader_epoch) == (0, 0)
@@ -43,11 +43,11 @@ class TestTopics:
         cluster = Cluster()
         topic = cluster.topics.declare("t", 2)
         topics = [MetadataRequestTopic(topic_id=each, name=None) for each in (topic.id, b"?" * 16)]
-        known, unknown = cluster.broker.metadata(MetadataRequest(topics=topics), 0.0).topics
+        known, unknown = cluster.broker.metadata.describe_topics(MetadataRequest(topics=topics), 0.0).topics
         assert summary(known) == (0, "t", 2)
         assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, b"?" * 16)
 
-    def test_a_topic_named_twice_is_told_once(self) -> None:
+    def test_a_topic_named_twice_is_listed_once(self) -> None:
         cluster = Cluster()
         cluster.topics.declare("t", 1)
         assert len(ask(cluster, "t", "t").topics) == 1
@@ -55,11 +55,11 @@ class TestTopics:
     def test_internal_topic_once_it_exists(self) -> None:
         cluster = Cluster()
         assert summary(ask(cluster, "__consumer_offsets").topics[0])[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        cluster.broker.ensure_offsets_topic()
-        (topic,) = cluster.broker.metadata(MetadataRequest(topics=None), 0.0).topics
+        cluster.broker.topics.ensure_offsets_topic()
+        (topic,) = cluster.broker.metadata.describe_topics(MetadataRequest(topics=None), 0.0).topics
         assert (topic.name, topic.is_internal, len(topic.partitions)) == ("__consumer_offsets", True, 50)
 
-    def test_a_partition_whose_broker_is_gone(self) -> None:
+    def test_a_partition_of_a_lost_broker_has_no_leader(self) -> None:
         cluster = Cluster(nodes=2, default_replication_factor="2")
         topic = cluster.topics.declare("t", 2)
         del cluster.topics.nodes[2]
@@ -80,14 +80,14 @@ class TestUnknownTopics:
         cluster = Cluster(num_partitions="3")
         assert summary(ask(cluster, "t", create=True).topics[0]) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "t", 0)
         assert summary(ask(cluster, "t", create=True).topics[0]) == (0, "t", 3)
-        assert cluster.broker.has("t", 2)
+        assert 2 in range(cluster.broker.topics.partitions_of("t"))
 
     def test_not_created_unless_the_broker_allows_it(self) -> None:
         cluster = Cluster(auto_create_topics_enable="false")
         assert ask(cluster, "t", create=True).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def test_never_created_by_asking_for_all(self) -> None:
-        assert Cluster().broker.metadata(MetadataRequest(topics=None), 0.0).topics == []
+        assert Cluster().broker.metadata.describe_topics(MetadataRequest(topics=None), 0.0).topics == []
 
     @pytest.mark.parametrize("create", [True, False])
     def test_illegal_name(self, create: bool) -> None:
@@ -100,7 +100,7 @@ class TestUnknownTopics:
         for _ in range(2):
             assert ask(cluster, "a_b", create=True).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def test_offsets_topic_is_created_as_itself(self) -> None:
+    def test_metadata_creates_the_offsets_topic_with_its_settings(self) -> None:
         cluster = Cluster()
         ask(cluster, "__consumer_offsets", create=True)
         assert summary(ask(cluster, "__consumer_offsets", create=True).topics[0]) == (0, "__consumer_offsets", 50)
@@ -131,7 +131,7 @@ class TestCluster:
         assert [topic.topic_authorized_operations for topic in answer.topics] == [0b1101_1111_1000] * 2
 
     def test_describe_cluster(self) -> None:
-        response = Cluster(nodes=2).broker.describe_cluster(DescribeClusterRequest())
+        response = Cluster(nodes=2).broker.metadata.describe_cluster(DescribeClusterRequest())
         assert [(each.broker_id, each.port, each.is_fenced) for each in response.brokers] == [
             (1, 9091, False),
             (2, 9092, False),
@@ -144,6 +144,6 @@ class TestCluster:
         [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)],
     )
     def test_a_broker_is_no_controller(self, endpoint_type: int, error: ErrorCode) -> None:
-        response = Cluster().broker.describe_cluster(DescribeClusterRequest(endpoint_type=endpoint_type))
+        response = Cluster().broker.metadata.describe_cluster(DescribeClusterRequest(endpoint_type=endpoint_type))
         assert response.error_code == error
         assert response.brokers == []

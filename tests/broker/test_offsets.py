@@ -39,7 +39,7 @@ def listed(
 ) -> ListOffsetsPartitionResponse:
     partition = ListOffsetsPartition(index, epoch, timestamp)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, [partition])], **fields)
-    return cluster.broker.list_offsets(request, lowest_timestamp=lowest).topics[0].partitions[0]
+    return cluster.broker.offsets.list_offsets(request, lowest_timestamp=lowest).topics[0].partitions[0]
 
 
 def position(answer: ListOffsetsPartitionResponse) -> tuple[int, int, int, int]:
@@ -57,7 +57,7 @@ class TestListOffsets:
         assert start > 0
         assert position(listed(cluster, timestamp)) == (0, -1, start, 0)
 
-    def test_of_an_empty_log(self, cluster: Cluster) -> None:
+    def test_an_empty_log_has_these_offsets(self, cluster: Cluster) -> None:
         assert [position(listed(cluster, each, index=1)) for each in (-1, -2)] == [(0, -1, 0, 0)] * 2
         assert [position(listed(cluster, each, index=1)) for each in (-3, EPOCH_MS)] == [(0, -1, -1, -1)] * 2
 
@@ -88,7 +88,7 @@ class TestListOffsets:
     def test_a_partition_asked_for_twice(self, cluster: Cluster) -> None:
         partitions = [ListOffsetsPartition(index, -1, -1) for index in (0, 1, 0)]
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic("t", partitions)])
-        answers = cluster.broker.list_offsets(request, lowest_timestamp=-2).topics[0].partitions
+        answers = cluster.broker.offsets.list_offsets(request, lowest_timestamp=-2).topics[0].partitions
         assert [each.error_code for each in answers] == [ErrorCode.INVALID_REQUEST, 0]
 
     def test_another_leader(self) -> None:
@@ -102,7 +102,7 @@ class TestOffsetForLeaderEpoch:
     def epoch_end(self, cluster: Cluster, epoch: int, *, current: int = -1, index: int = 0) -> EpochEndOffset:
         partition = OffsetForLeaderPartition(index, current, epoch)
         request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic("t", [partition])])
-        return cluster.broker.offset_for_leader_epoch(request).topics[0].partitions[0]
+        return cluster.broker.offsets.offset_for_leader_epoch(request).topics[0].partitions[0]
 
     def test_the_one_epoch_ends_where_the_log_does(self, cluster: Cluster) -> None:
         assert self.epoch_end(cluster, 0) == EpochEndOffset(0, 0, 0, 40)

@@ -20,7 +20,7 @@ def stored(cluster: Cluster, topic: str = "t") -> list[tuple[int, int, bytes]]:
 
 
 class TestAppended:
-    def test_offsets_and_times(self) -> None:
+    def test_appended_batches_have_offsets_and_times(self) -> None:
         cluster = cluster_with()
         first, second = (cluster.send("t", 0, batch(*values)) for values in ([b"a", b"b"], [b"c"]))
         assert (first.error_code, first.base_offset, first.log_append_time_ms, first.log_start_offset) == (0, 0, -1, 0)
@@ -69,7 +69,7 @@ class TestAppended:
             acks=1,
             topic_data=[
                 TopicProduceData(topic_id=topic_id, partition_data=[PartitionProduceData(0, batch(b"a"))])
-                for topic_id in (cluster.broker.topic_id("t"), b"?" * 16)
+                for topic_id in (cluster.broker.topics.topic_id("t"), b"?" * 16)
             ],
         )
         answer = cluster.broker.produce(
@@ -106,7 +106,7 @@ class TestRefused:
 
     def test_internal_topic(self) -> None:
         cluster = cluster_with()
-        cluster.broker.ensure_offsets_topic()
+        cluster.broker.topics.ensure_offsets_topic()
         assert self.refused(cluster, "__consumer_offsets", 0, batch(b"a")) == ErrorCode.INVALID_TOPIC_EXCEPTION
 
     def test_corrupt_batch(self) -> None:

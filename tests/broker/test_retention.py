@@ -1,4 +1,4 @@
-"""What consumers see of records that grow old."""
+"""Fetches of topics that drop old records."""
 
 from collections.abc import Iterator
 from math import inf
@@ -22,7 +22,7 @@ def made(**configs: str) -> Cluster:
 
 
 def write(cluster: Cluster, age_ms: int, count: int = 1) -> None:
-    """One batch whose newest record is so old."""
+    """One batch with a newest record of this age."""
     stamp = EPOCH_MS + round(cluster.now * 1000) - age_ms
     assert cluster.send("t", 0, batch(*[b"value"] * count, timestamp=stamp - count + 1)).error_code == 0
 
@@ -34,7 +34,7 @@ def bounds(cluster: Cluster) -> tuple[int, int]:
     return log.start_offset, log.end_offset
 
 
-def test_a_log_whose_records_are_all_too_old_is_empty_when_it_is_looked_at() -> None:
+def test_a_log_of_expired_records_is_empty_at_the_next_check() -> None:
     cluster = made(retention_ms="60000")
     write(cluster, age_ms=70_000, count=3)
     cluster.advance(CHECK - 1)
@@ -72,7 +72,7 @@ def test_segments_grow_old_by_themselves(configs: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("configs", [{"retention_ms": "-1"}, {"retention_ms": "1000", "cleanup_policy": "compact"}])
-def test_what_never_grows_old(configs: dict[str, str]) -> None:
+def test_these_settings_keep_records_for_ever(configs: dict[str, str]) -> None:
     cluster = made(**configs)
     write(cluster, age_ms=10**9)
     cluster.advance(10 * CHECK)
@@ -100,7 +100,7 @@ def test_a_consumer_that_waits_at_the_end_goes_on_and_one_before_is_told() -> No
     assert (exchange, partitions_of(response)["t", 0].error_code) == (at_the_end, 0)
 
 
-def test_a_broker_looks_at_what_it_leads() -> None:
+def test_a_broker_checks_partitions_that_it_leads() -> None:
     cluster = Cluster(nodes=2)
     cluster.topics.create("t", [[2, 1]], {"retention.ms": "1000"})
     cluster.send("t", 0, batch(b"value", timestamp=EPOCH_MS - 10_000), node=2)
@@ -109,7 +109,7 @@ def test_a_broker_looks_at_what_it_leads() -> None:
     assert bounds(cluster) == (1, 1)
 
 
-def test_a_partition_without_records_has_none_that_are_too_old() -> None:
+def test_an_empty_partition_expires_nothing() -> None:
     cluster = Cluster()
     cluster.topics.create("t", [[1], [1]], {"retention.ms": "1000"})
     cluster.send("t", 1, batch(b"value", timestamp=EPOCH_MS - 10_000))

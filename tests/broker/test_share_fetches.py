@@ -16,9 +16,12 @@ from kafka_shim.apis.share_fetch import (
     ShareFetchRequest,
 )
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.broker.share_reading import duration
+from kafka_shim.broker.offset_reset import OffsetReset, offset_reset
+from kafka_shim.broker.share_partition import SharePartition
 from kafka_shim.groups.interface import PARKED
-from kafka_shim.groups.share.persister import Place
+from kafka_shim.groups.outbox import Failure
+from kafka_shim.groups.share_states import Place
+from kafka_shim.persistence.batch import Record, write_batch
 
 from .context import EPOCH_MS, Cluster, batch, records_of
 
@@ -34,7 +37,7 @@ class Shared(Cluster):
         self.topic = self.topics.create("t", [[1] for _ in range(partitions)])
         self.topics.settings.groups[GROUP] = {"share.auto.offset.reset": reset}
         for index in range(partitions):
-            self.broker.share.persister.initialize(Place(GROUP, self.topic.id, index))
+            self.broker.share.partitions.persister.initialize(Place(GROUP, self.topic.id, index), 1)
 
     def member(self, member_id: str, *partitions: int) -> Sharer:
         return Sharer(self, member_id, partitions or (0,))
@@ -60,7 +63,7 @@ class Sharer:
         request.topics = [FetchTopic(self.cluster.topic.id, [FetchPartition(each, batches) for each in named])]
         for name, value in fields.items():
             setattr(request, name, value)
-        return self.cluster.broker.share_fetch(request, self, self.connection, self.cluster.now)
+        return self.cluster.broker.share.fetch(request, self, self.connection, self.cluster.now)
 
     def acknowledge(self, *acks: tuple[int, int, list[int]], epoch: int | None = None, renews: bool = False) -> Any:
         """One ShareAcknowledge of partition 0."""
@@ -68,11 +71,16 @@ class Sharer:
         batches = [AcknowledgementBatch(*each) for each in acks]
         topics = [AcknowledgeTopic(self.cluster.topic.id, [AcknowledgePartition(0, batches)])] if acks else []
         request = ShareAcknowledgeRequest(GROUP, self.member_id, epoch, renews, topics)
-        return self.cluster.broker.share_acknowledge(request, self.cluster.now)
+        return self.cluster.broker.share.acknowledge(request, self.cluster.now)
+
+
+def error_of(response: Any) -> int:
+    """The error of the one partition in the answer to a ShareAcknowledge."""
+    return int(response.responses[0].partitions[0].error_code)
 
 
 def acquired(response: Any) -> list[tuple[int, int, int, int]]:
-    """Partition, first and last offset and delivery count of what a member was given."""
+    """Partition, first and last offset and delivery count of each batch that a member acquired."""
     return [
         (data.partition_index, each.first_offset, each.last_offset, each.delivery_count)
         for topic in response.responses
@@ -112,7 +120,7 @@ def test_a_fetch_waits_for_records_and_no_longer_than_it_says() -> None:
     assert cluster.replies() == []
 
 
-def test_released_records_wake_who_waits_for_them() -> None:
+def test_released_records_wake_waiting_fetches() -> None:
     cluster = Shared()
     cluster.send("t", 0, batch(b"a", b"b", b"c"))
     one, other = cluster.member("a"), cluster.member("b")
@@ -124,7 +132,7 @@ def test_released_records_wake_who_waits_for_them() -> None:
 
 
 @pytest.mark.parametrize("ending", ["connection", "fetch", "acknowledge"])
-def test_what_a_member_has_is_available_when_its_session_ends(ending: str) -> None:
+def test_the_end_of_a_session_releases_its_records(ending: str) -> None:
     cluster = Shared()
     cluster.send("t", 0, batch(b"a"))
     one, other = cluster.member("a"), cluster.member("b")
@@ -161,6 +169,48 @@ def test_a_lock_runs_out_unless_it_is_renewed() -> None:
     assert acquired(answer) == [(0, 1, 1, 2)]
 
 
+def test_a_group_without_renewals_keeps_the_lock_as_it_is() -> None:
+    cluster = Shared()
+    cluster.topics.settings.groups[GROUP]["share.renew.acknowledge.enable"] = "false"
+    cluster.send("t", 0, batch(b"a"))
+    one, other = cluster.member("a"), cluster.member("b")
+    one.fetch()
+    cluster.advance(20)
+    assert error_of(one.acknowledge((0, 0, RENEW), renews=True)) == E.INVALID_RECORD_STATE
+    assert other.fetch(max_wait_ms=60_000) is PARKED
+    cluster.advance(10)
+    ((_, answer),) = cluster.replies()
+    assert acquired(answer) == [(0, 0, 0, 2)]
+
+
+def test_a_new_delivery_limit_counts_from_the_next_acquisition() -> None:
+    cluster = Shared()
+    cluster.send("t", 0, batch(b"a"))
+    member = cluster.member("a")
+    assert acquired(member.fetch()) == [(0, 0, 0, 1)]
+    assert error_of(member.acknowledge((0, 0, RELEASE))) == 0
+    assert acquired(member.fetch()) == [(0, 0, 0, 2)]
+    cluster.topics.settings.groups[GROUP]["share.delivery.count.limit"] = "2"
+    assert error_of(member.acknowledge((0, 0, RELEASE))) == 0
+    assert member.fetch() is PARKED
+
+
+def test_an_exception_in_a_lock_timer_reloads_the_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Shared()
+    cluster.send("t", 0, batch(b"a", b"b"))
+    one, other = cluster.member("a"), cluster.member("b")
+    one.fetch()
+
+    def raising(partition: SharePartition, now: float) -> bool:
+        raise ValueError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SharePartition, "expire", raising)
+        cluster.advance(30)
+    assert [type(each.effect) for each in cluster.outbox.effects] == [Failure]
+    assert acquired(other.fetch(max_wait_ms=0)) == [(0, 0, 1, 1)]
+
+
 def test_sessions_have_epochs() -> None:
     cluster = Shared()
     member = cluster.member("a")
@@ -175,7 +225,7 @@ def test_sessions_have_epochs() -> None:
     assert member.fetch(epoch=-1, topics=[]).error_code == E.SHARE_SESSION_NOT_FOUND
 
 
-def test_there_are_so_many_sessions_at_most() -> None:
+def test_sessions_are_bounded() -> None:
     cluster = Shared(group_share_max_share_sessions="1")
     one, other = cluster.member("a"), cluster.member("b")
     assert one.fetch(max_wait_ms=0).error_code == 0
@@ -230,13 +280,13 @@ def test_a_fetch_may_bring_acknowledgements_and_their_results() -> None:
     data = member.fetch((0, 0, ACCEPT)).responses[0].partitions[0]
     assert (data.acknowledge_error_code, data.acquired_records) == (0, [])
     refused = member.fetch((5, 5, ACCEPT)).responses[0].partitions[0]
-    assert refused.acknowledge_error_code == E.INVALID_REQUEST
+    assert refused.acknowledge_error_code == E.INVALID_RECORD_STATE
     renewal = {"is_renew_ack": True, "max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
     assert member.fetch((0, 0, RENEW), epoch=9, is_renew_ack=True).error_code == E.INVALID_REQUEST
     assert member.fetch((0, 0, RENEW), **renewal).error_code == 0
 
 
-def test_what_does_not_exist_is_said_at_once() -> None:
+def test_a_missing_partition_is_answered_at_once() -> None:
     cluster = Shared(nodes=2)
     nowhere = bytes([9]) * 16
     member = cluster.member("a", 0, 7)
@@ -249,13 +299,13 @@ def test_what_does_not_exist_is_said_at_once() -> None:
     assert data.responses[0].partitions[0].error_code == E.NOT_LEADER_OR_FOLLOWER
     assert data.responses[0].partitions[0].current_leader.leader_id == 2
     assert [each.node_id for each in data.node_endpoints] == [2]
-    cluster.broker.share.persister.delete(Place(GROUP, cluster.topic.id, 0))
+    cluster.broker.share.partitions.persister.delete(Place(GROUP, cluster.topic.id, 0))
     cluster.topics.lead(cluster.topic, 0, 1)
     data = cluster.member("c").fetch()
     assert data.responses[0].partitions[0].error_code == E.UNKNOWN_SERVER_ERROR
 
 
-def test_a_topic_that_is_deleted_wakes_who_waits_for_it() -> None:
+def test_a_deleted_topic_wakes_waiting_fetches() -> None:
     cluster = Shared()
     member = cluster.member("a")
     assert member.fetch() is PARKED
@@ -281,14 +331,25 @@ def test_a_group_begins_where_it_is_told_to(reset: str, expected: int) -> None:
     assert found[0][1] == expected
 
 
-def test_durations_are_read_as_iso_8601_has_them() -> None:
-    assert duration("by_duration:P1DT2H3M4.5S") == 93_784.5
-    assert duration("by_duration:PT10M") == 600
-    for nothing in ("latest", "by_duration:", "by_duration:P", "by_duration:10"):
-        assert duration(nothing) is None
+def test_durations_are_read_as_java_does() -> None:
+    """Each of these was tried on a running Kafka 4.2.2."""
+    assert offset_reset("by_duration:P1DT2H3M4.5S") == OffsetReset(back_ms=93_784_500)
+    assert offset_reset("by_duration:PT10M") == OffsetReset(back_ms=600_000)
+    assert offset_reset("by_duration:PT-1H+90M") == OffsetReset(back_ms=1_800_000)
+    for known in ("+PT1H", "pt1h", "PT0S", "P0D", "PT1.S", "PT9223372036854775807S", "P106751991167300D"):
+        assert offset_reset(f"by_duration:{known}") is not None, known
+    for unknown in ("", "P", "PT", "1h", "P1Y", "P1DT", "PT.5S", "PT1H1S1M", "-PT1H", "PT-1H", "P106751991167301D"):
+        assert offset_reset(f"by_duration:{unknown}") is None, unknown
 
 
-def test_progress_is_what_was_acknowledged_and_what_is_left() -> None:
+def test_a_group_begins_at_the_end_or_the_start_by_name() -> None:
+    assert offset_reset(" latest ") == OffsetReset()
+    assert offset_reset("earliest") == OffsetReset(earliest=True)
+    for unknown in ("LATEST", "Earliest", "BY_DURATION:PT1H", "none", ""):
+        assert offset_reset(unknown) is None, unknown
+
+
+def test_progress_counts_acknowledged_and_remaining_records() -> None:
     cluster = Shared()
     cluster.send("t", 0, batch(b"a", b"b", b"c"))
     place, partition = Place(GROUP, cluster.topic.id, 0), cluster.topic.partition(0)
@@ -299,15 +360,143 @@ def test_progress_is_what_was_acknowledged_and_what_is_left() -> None:
     assert share.progress(place, partition) == (-1, -1)
     member.acknowledge((0, 1, ACCEPT))
     assert share.progress(place, partition) == (0, 1)
-    share.persister.reset(place, 1)
+    share.partitions.persister.reset(place, 2, 1)
     assert share.progress(place, partition) == (1, 2)
-    assert acquired(cluster.member("b").fetch()) == [(0, 1, 2, 1)], "whoever altered the offsets is obeyed"
+    for start in (2**63 - 1, -(2**63)):
+        share.partitions.persister.reset(place, 2, start)
+        assert -(2**63) <= share.progress(place, partition)[1] < 2**63, "a lag has 64 bits"
 
 
-def test_a_new_leader_goes_on_with_what_was_acknowledged() -> None:
+def test_altered_offsets_count_from_the_next_acknowledgement_on() -> None:
+    cluster = Shared()
+    cluster.send("t", 0, batch(b"a", b"b"))
+    member = cluster.member("a")
+    assert acquired(member.fetch()) == [(0, 0, 1, 1)]
+    member.acknowledge((0, 0, ACCEPT))
+    cluster.broker.share.partitions.persister.reset(Place(GROUP, cluster.topic.id, 0), 2, 0)
+    cluster.send("t", 0, batch(b"c"))
+    assert acquired(member.fetch()) == [(0, 2, 2, 1)], "the broker has the partition in memory"
+    assert error_of(member.acknowledge((1, 1, ACCEPT))) == E.NOT_LEADER_OR_FOLLOWER
+    assert error_of(member.acknowledge((2, 2, ACCEPT))) == E.UNKNOWN_TOPIC_OR_PARTITION
+    assert acquired(member.fetch()) == [(0, 0, 2, 1)]
+    assert error_of(member.acknowledge((0, 2, ACCEPT))) == 0
+
+
+def test_a_group_that_was_deleted_is_read_on_and_writes_nothing() -> None:
+    cluster = Shared()
+    cluster.send("t", 0, batch(b"a"))
+    member = cluster.member("a")
+    assert acquired(member.fetch()) == [(0, 0, 0, 1)]
+    cluster.broker.share.partitions.persister.delete(Place(GROUP, cluster.topic.id, 0))
+    assert error_of(member.acknowledge((0, 0, ACCEPT))) == E.UNKNOWN_SERVER_ERROR
+    cluster.send("t", 0, batch(b"b"))
+    assert acquired(member.fetch()) == [(0, 1, 1, 1)]
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_group_without_connections_is_forgotten_and_begins_where_it_is_then(is_closed: bool) -> None:
+    cluster = Shared(reset="latest")
+    member = cluster.member("a")
+    member.fetch(max_wait_ms=0)
+    if is_closed:
+        member.acknowledge(epoch=-1)
+    cluster.send("t", 0, batch(b"a", b"b"))
+    cluster.broker.disconnected(member.connection)
+    other = cluster.member("b")
+    assert acquired(other.fetch(max_wait_ms=0)) == []
+    cluster.send("t", 0, batch(b"c"))
+    assert acquired(other.fetch()) == [(0, 2, 2, 1)]
+    assert error_of(other.acknowledge((2, 2, ACCEPT))) == 0
+
+
+def test_a_group_with_another_connection_stays() -> None:
+    cluster = Shared(reset="latest")
+    one, other = cluster.member("a"), cluster.member("b")
+    one.fetch(max_wait_ms=0)
+    other.fetch(max_wait_ms=0)
+    cluster.send("t", 0, batch(b"a"))
+    cluster.broker.disconnected(one.connection)
+    assert acquired(other.fetch()) == [(0, 0, 0, 1)]
+
+
+def test_a_topic_that_is_deleted_is_unknown_to_acknowledgements() -> None:
+    cluster = Shared()
+    cluster.send("t", 0, batch(b"a"))
+    member = cluster.member("a")
+    member.fetch()
+    cluster.topics.delete(cluster.topic)
+    assert error_of(member.acknowledge((0, 0, ACCEPT))) == E.UNKNOWN_TOPIC_ID
+    assert member.fetch().responses[0].partitions[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_last_fetch_may_name_partitions() -> None:
+    cluster = Shared()
+    member = cluster.member("a")
+    member.fetch(max_wait_ms=0)
+    topics = [FetchTopic(cluster.topic.id, [FetchPartition(0)])]
+    assert member.fetch(epoch=-1, topics=topics).error_code == 0
+
+
+def test_a_record_that_was_never_fetched_cannot_be_acknowledged() -> None:
+    cluster = Shared()
+    member = cluster.member("a")
+    member.fetch(max_wait_ms=0)
+    assert error_of(member.acknowledge((0, 0, ACCEPT))) == E.INVALID_RECORD_STATE
+
+
+def test_a_waiting_fetch_gets_the_remaining_records_of_a_compacted_log() -> None:
+    cluster = Shared()
+    named = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0"}
+    cluster.topics.configure(cluster.topic, named)
+
+    def write(value: bytes) -> None:
+        cluster.advance(2)
+        record = Record(0, EPOCH_MS + round(cluster.now * 1000), b"k", value)
+        assert cluster.send("t", 0, write_batch([record])).error_code == 0
+
+    write(b"a")
+    member, other = cluster.member("a"), cluster.member("b")
+    assert acquired(member.fetch()) == [(0, 0, 0, 1)]
+    assert other.fetch(min_bytes=10_000, max_wait_ms=60_000) is PARKED
+    cluster.broker.disconnected(member.connection)
+    for value in (b"b", b"c"):
+        write(value)
+    cluster.advance(20)
+    assert cluster.topic.partition(0).log.read(0, 1, first_whole=True)[:8] != bytes(8), "the log was compacted"
+    assert cluster.replies() == []
+    cluster.advance(60)
+    ((_, answer),) = cluster.replies()
+    assert acquired(answer) == [(0, 1, 2, 1)]
+    assert error_of(other.acknowledge((2, 2, ACCEPT))) == 0
+
+
+def test_partitions_take_turns() -> None:
+    """The epoch says where a fetch begins; those that gave records, and those not looked at yet, come last."""
+    cluster = Shared(3)
+    member = cluster.member("a", 0, 1, 2)
+    member.fetch(max_wait_ms=0)
+    for index in (0, 1, 2) * 4:
+        cluster.send("t", index, batch(b"a"))
+    turns = [acquired(member.fetch(max_records=1))[0][0] for _ in range(6)]
+    assert turns == [1, 0, 2, 0, 1, 2]
+
+
+def test_partitions_have_equal_parts_of_the_bytes() -> None:
+    cluster = Shared(3)
+    member = cluster.member("a", 0, 1, 2)
+    member.fetch(max_wait_ms=0)
+    one = batch(b"a" * 300)
+    for index in (0, 1, 2) * 3:
+        cluster.send("t", index, one)
+    taken = acquired(member.fetch(max_bytes=len(one) * 6))
+    assert sorted(taken) == [(0, 0, 1, 1), (1, 0, 1, 1), (2, 0, 1, 1)]
+    assert len(acquired(member.fetch(max_bytes=len(one)))) == 1, "no part is large enough, so one comes whole"
+
+
+def test_a_new_leader_goes_on_from_the_acknowledged_records() -> None:
     cluster = Shared(nodes=2)
-    cluster.broker.share.persister = cluster.brokers[2].share.persister
-    cluster.broker.share.persister.initialize(Place(GROUP, cluster.topic.id, 0))
+    cluster.broker.share.partitions.persister = cluster.brokers[2].share.partitions.persister
+    cluster.broker.share.partitions.persister.initialize(Place(GROUP, cluster.topic.id, 0), 1)
     cluster.send("t", 0, batch(b"a", b"b", b"c"))
     member = cluster.member("a")
     member.fetch()

@@ -1,4 +1,4 @@
-"""One partition shared by a group: locks, delivery counts and what acknowledgements do, on time as a number."""
+"""One partition shared by a group: locks, delivery counts and acknowledgements, with time as a number."""
 
 from __future__ import annotations
 
@@ -9,16 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.broker.share_partition import (
-    Acknowledge,
-    AcquiredBatch,
-    Offsets,
-    RecordState,
-    Refused,
-    SharePartition,
-)
+from kafka_shim.broker.share_batches import Offsets, RecordState
+from kafka_shim.broker.share_partition import Acknowledge, AcquiredBatch, Reader, Refused, SharePartition
 from kafka_shim.broker.share_partition import ShareAcknowledgementBatch as Batch
-from kafka_shim.groups.share.persister import ShareState
+from kafka_shim.groups.share_states import Place, SharePersister, ShareState, StateBatch
 
 ACCEPT, RELEASE, REJECT, GAP, RENEW = (
     Acknowledge.ACCEPT,
@@ -30,29 +24,46 @@ ACCEPT, RELEASE, REJECT, GAP, RENEW = (
 TEN = [Offsets(0, 4), Offsets(5, 9)]
 
 
-def shared(state: ShareState | None = None, *, deliveries: int = 5, in_flight: int = 100) -> SharePartition:
-    state = state or ShareState()
-    return SharePartition(state, max(state.start_offset, 0), most_deliveries=deliveries, most_in_flight=in_flight)
+PLACE = Place("g", bytes(range(16)), 0)
+
+
+def shared(states: SharePersister | None = None, *, deliveries: int = 5, in_flight: int = 100) -> SharePartition:
+    """A partition that goes on with the state that the group has in it, or begins at 0."""
+    states = states or SharePersister()
+    states.initialize(PLACE, 1)
+    state = state_of(states)
+    start = max(state.start_offset, 0)
+    return SharePartition(states, PLACE, state, start, most_deliveries=deliveries, most_in_flight=in_flight)
+
+
+def state_of(states: SharePersister) -> ShareState:
+    state = states.get(PLACE)
+    assert state is not None
+    return state
 
 
 def acquire(
     partition: SharePartition, member: str = "m", batches: list[Offsets] = TEN, *, until: float = 30.0, **limits: int
 ) -> list[AcquiredBatch]:
-    return partition.acquire(
-        member,
-        batches,
-        until,
-        max_records=limits.get("records", 500),
-        batch_size=limits.get("size", 500),
-        whole_batches=bool(limits.get("whole", 1)),
-    )
+    reader = Reader(member, until, limits.get("records", 500), limits.get("size", 500), bool(limits.get("whole", 1)))
+    fetch_offset = partition.first_to_fetch()
+    return [] if fetch_offset is None else partition.acquire(reader, fetch_offset, batches)
+
+
+def offsets_of(partition: SharePartition) -> dict[int, tuple[RecordState, int]]:
+    """State and delivery count of each offset in flight."""
+    return {
+        offset: (state, count)
+        for part, state, count in partition.states()
+        for offset in range(part.first, part.last + 1)
+    }
 
 
 def say(partition: SharePartition, kind: int, first: int, last: int | None = None, *, member: str = "m") -> bool:
     return partition.acknowledge(member, [Batch(first, first if last is None else last, [kind])], 60.0)
 
 
-def test_what_one_member_has_another_does_not_get() -> None:
+def test_a_locked_record_goes_to_no_other_member() -> None:
     partition = shared()
     assert acquire(partition) == [AcquiredBatch(0, 9, 1)]
     assert acquire(partition, "other") == []
@@ -62,7 +73,7 @@ def test_what_one_member_has_another_does_not_get() -> None:
     assert refused.value.error == E.INVALID_RECORD_STATE
 
 
-def test_what_is_released_is_delivered_again_and_counted() -> None:
+def test_a_released_record_is_delivered_again_and_counted() -> None:
     partition = shared()
     acquire(partition)
     assert say(partition, RELEASE, 3, 4)
@@ -79,7 +90,7 @@ def test_after_its_last_delivery_a_record_is_done() -> None:
     assert (partition.start_offset, partition.first_to_fetch()) == (1, 1)
 
 
-def test_the_group_begins_after_what_is_done() -> None:
+def test_the_group_starts_after_the_done_records() -> None:
     partition = shared()
     acquire(partition)
     say(partition, ACCEPT, 2, 3)
@@ -91,21 +102,21 @@ def test_the_group_begins_after_what_is_done() -> None:
     assert not say(partition, ACCEPT, 0, 2), "what is past is not looked at"
 
 
-def test_the_state_keeps_what_was_acknowledged_and_where_the_group_was_then() -> None:
-    state = ShareState()
-    partition = shared(state)
+def test_the_state_keeps_acknowledgements_and_the_start_of_the_group() -> None:
+    states = SharePersister()
+    partition = shared(states)
+    state = state_of(states)
     acquire(partition)
     assert (state.start_offset, state.completed) == (-1, 0)
     partition.acknowledge("m", [Batch(0, 2, [ACCEPT, ACCEPT, RELEASE])], 60.0)
     assert (state.start_offset, state.completed) == (0, 2)
     say(partition, ACCEPT, 4)
     assert (state.start_offset, state.completed) == (2, 1)
-    successor = shared(state)
+    successor = shared(states)
     assert not partition.is_current
     assert successor.start_offset == 2
     assert list(successor.states()) == [
         (Offsets(2, 2), RecordState.AVAILABLE, 1),
-        (Offsets(3, 3), RecordState.AVAILABLE, 0),
         (Offsets(4, 4), RecordState.ACKNOWLEDGED, 1),
     ]
     assert acquire(successor, "other") == [AcquiredBatch(2, 2, 2), AcquiredBatch(3, 3, 1), AcquiredBatch(5, 9, 1)]
@@ -128,15 +139,15 @@ def test_the_state_keeps_what_was_acknowledged_and_where_the_group_was_then() ->
         ),
     ],
 )
-def test_what_is_refused_changes_nothing(batches: list[Batch], error: E, message: str) -> None:
+def test_a_refused_acknowledgement_changes_nothing(batches: list[Batch], error: E, message: str) -> None:
     partition = shared()
     acquire(partition)
     say(partition, RELEASE, 8)
-    before = list(partition.states())
+    before = offsets_of(partition)
     with pytest.raises(Refused, match=message) as refused:
         partition.acknowledge("m", batches, 60.0)
     assert refused.value.error == error
-    assert list(partition.states()) == before
+    assert offsets_of(partition) == before
 
 
 def test_a_lock_that_runs_out_lets_the_record_go() -> None:
@@ -149,10 +160,10 @@ def test_a_lock_that_runs_out_lets_the_record_go() -> None:
     assert partition.expire(30.0)
     assert acquire(partition, "third", [Offsets(0, 3)], until=90.0) == [AcquiredBatch(0, 0, 2)]
     assert partition.expire(60.0)
-    assert acquire(partition, "third", [Offsets(0, 3)]) == [AcquiredBatch(1, 3, 2)]
+    assert acquire(partition, "third", [Offsets(0, 3)]) == [AcquiredBatch(1, 1, 2), AcquiredBatch(2, 3, 2)]
 
 
-def test_a_member_that_is_gone_lets_all_go() -> None:
+def test_a_lost_member_releases_all_records() -> None:
     partition = shared()
     acquire(partition, batches=[Offsets(0, 1)])
     acquire(partition, "other", [Offsets(2, 3)])
@@ -161,19 +172,19 @@ def test_a_member_that_is_gone_lets_all_go() -> None:
     assert partition.next_deadline == 30.0
     assert partition.release("other")
     assert partition.next_deadline == inf
-    assert acquire(partition, "third", [Offsets(0, 3)]) == [AcquiredBatch(0, 3, 2)]
+    assert acquire(partition, "third", [Offsets(0, 3)]) == [AcquiredBatch(0, 1, 2), AcquiredBatch(2, 3, 2)]
 
 
 def test_a_batch_is_divided_only_if_it_may_be() -> None:
     assert acquire(shared(), records=3) == [AcquiredBatch(0, 4, 1)]
     partition = shared()
     assert acquire(partition, records=7, whole=0) == [AcquiredBatch(0, 6, 1)]
-    assert partition.next_offset == 7
+    assert partition.next_offset == 10, "the batch in flight is whole, and its rest is available"
     assert acquire(partition, "other", records=7, whole=0) == [AcquiredBatch(7, 9, 1)]
     assert acquire(shared(), size=2) == [AcquiredBatch(0, 4, 1), AcquiredBatch(5, 9, 1)]
 
 
-def test_no_more_are_in_flight_than_may_be() -> None:
+def test_records_in_flight_are_bounded() -> None:
     partition = shared(in_flight=5)
     assert acquire(partition) == [AcquiredBatch(0, 4, 1)]
     assert partition.first_to_fetch() is None
@@ -185,23 +196,136 @@ def test_no_more_are_in_flight_than_may_be() -> None:
     assert partition.first_to_fetch() == 5
 
 
-def test_what_the_log_has_dropped_is_nobodys() -> None:
+def test_records_that_the_log_dropped_are_not_delivered() -> None:
     partition = shared()
     acquire(partition)
     say(partition, ACCEPT, 5, 6)
     partition.truncate(5)
-    assert (partition.start_offset, partition.next_offset) == (7, 10)
+    assert (partition.start_offset, partition.next_offset) == (5, 10)
+    say(partition, ACCEPT, 7, 8)
+    assert partition.start_offset == 5, "what is locked before the start keeps the group there"
+    assert partition.expire(30.0)
+    assert partition.start_offset == 9
     partition.truncate(20)
     assert (partition.start_offset, partition.first_to_fetch()) == (20, 20)
 
 
 def test_aborted_records_are_done_at_once() -> None:
     partition = shared()
-    taken = partition.acquire(
-        "m", TEN, 30.0, max_records=500, batch_size=500, whole_batches=True, aborted=[Offsets(0, 4)]
-    )
+    taken = partition.acquire(Reader("m", 30.0, 500, 500, True), 0, TEN, [Offsets(0, 4)])
     assert taken == [AcquiredBatch(5, 9, 1)]
     assert partition.start_offset == 5
+
+
+def delivered_and_released(partition: SharePartition, batches: list[Offsets]) -> list[AcquiredBatch]:
+    """Acquire batches and release them all; return them."""
+    taken = acquire(partition, batches=batches)
+    for first, last, _ in taken:
+        say(partition, RELEASE, first, last)
+    return taken
+
+
+def test_records_delivered_often_come_in_halves_and_alone_in_the_end() -> None:
+    partition, eight = shared(), [Offsets(0, 7)]
+    for count in (1, 2, 3):
+        assert delivered_and_released(partition, eight) == [AcquiredBatch(0, 7, count)]
+    assert delivered_and_released(partition, eight) == [AcquiredBatch(0, 3, 4)]
+    for offset in range(4):
+        assert acquire(partition, batches=eight) == [AcquiredBatch(offset, offset, 5)]
+        say(partition, ACCEPT if offset else RELEASE, offset)
+    assert delivered_and_released(partition, eight) == [AcquiredBatch(4, 7, 4)]
+    assert acquire(partition, batches=eight) == [AcquiredBatch(4, 4, 5)]
+    assert partition.start_offset == 4
+
+
+def test_records_delivered_often_come_without_others() -> None:
+    partition, two = shared(), [Offsets(0, 1), Offsets(2, 3)]
+    for _ in range(3):
+        delivered_and_released(partition, two[:1])
+    assert acquire(partition, batches=two) == [AcquiredBatch(0, 0, 4)]
+
+
+def test_batches_in_flight_keep_the_shape_in_which_they_were_acquired() -> None:
+    partition = shared()
+    assert acquire(partition, batches=TEN[:1]) == [AcquiredBatch(0, 4, 1)]
+    assert acquire(partition, batches=TEN[1:]) == [AcquiredBatch(5, 9, 1)]
+    partition.release("m")
+    assert acquire(partition) == [AcquiredBatch(0, 4, 2), AcquiredBatch(5, 9, 2)]
+    joined = shared()
+    assert acquire(joined) == [AcquiredBatch(0, 9, 1)]
+    joined.release("m")
+    assert acquire(joined, records=1) == [AcquiredBatch(0, 9, 2)], "what was acquired together is one batch"
+
+
+def test_the_record_limit_joins_batches() -> None:
+    partition = shared()
+    assert acquire(partition, size=2, whole=0) == [AcquiredBatch(0, 9, 1)]
+
+
+def test_compacted_offsets_are_done() -> None:
+    """A fetch from an offset that was compacted away finds a later batch."""
+    partition = shared()
+    three = [Offsets(0, 4), Offsets(5, 9), Offsets(10, 14)]
+    for each in three:
+        acquire(partition, batches=[each])
+    say(partition, ACCEPT, 0, 4)
+    partition.release("m")
+    assert partition.first_to_fetch() == 5
+    assert acquire(partition, batches=three[2:]) == [AcquiredBatch(10, 14, 2)]
+    say(partition, ACCEPT, 10, 14)
+    assert (partition.start_offset, partition.first_to_fetch()) == (15, 15)
+
+
+def test_a_batch_that_is_compacted_in_part_is_acquired_whole_with_its_holes() -> None:
+    partition = shared()
+    assert acquire(partition, batches=[Offsets(3, 4), Offsets(8, 9)]) == [AcquiredBatch(3, 9, 1)]
+    say(partition, RELEASE, 5, 6)
+    assert acquire(partition, batches=[Offsets(8, 9)]) == [], "nothing of the hole is there"
+    say(partition, ACCEPT, 3, 4)
+    assert partition.start_offset == 7
+
+
+def test_a_batch_of_many_offsets_costs_as_much_as_one() -> None:
+    partition = shared()
+    assert acquire(partition, batches=[Offsets(0, 2**40)]) == [AcquiredBatch(0, 2**40, 1)]
+    say(partition, RELEASE, 5, 2**39)
+    assert len(list(partition.states())) == 3
+
+
+def test_an_acknowledgement_needs_a_record_in_flight() -> None:
+    with pytest.raises(Refused, match="not found in the cache") as refused:
+        say(shared(), ACCEPT, 0)
+    assert refused.value.error == E.INVALID_RECORD_STATE
+
+
+def test_an_altered_state_is_not_overwritten_by_an_earlier_reader() -> None:
+    states = SharePersister()
+    partition = shared(states)
+    acquire(partition)
+    states.reset(PLACE, 1, 7)
+    say(partition, ACCEPT, 0)
+    assert state_of(states).start_offset == 0, "in the epoch in which it was read it is"
+    states.reset(PLACE, 2, 7)
+    with pytest.raises(Refused, match="state epoch did not match") as refused:
+        say(partition, ACCEPT, 1)
+    assert refused.value.error == E.NOT_LEADER_OR_FOLLOWER
+    assert state_of(states).start_offset == 7
+    assert partition.expire(30.0), "locks run out all the same"
+    assert state_of(states).start_offset == 7
+    states.delete(PLACE)
+    acquire(partition)
+    with pytest.raises(Refused, match="uninitialized share partition") as refused:
+        say(partition, ACCEPT, 1)
+    assert refused.value.error == E.UNKNOWN_SERVER_ERROR
+
+
+def test_newer_states_take_the_place_of_older_ones() -> None:
+    state = ShareState()
+    state.write(0, 0, [StateBatch(0, 9, 0, 1)])
+    state.write(0, 3, [StateBatch(2, 4, 2, 1), StateBatch(8, 12, 0, 1)])
+    assert state.batches == [StateBatch(0, 1, 0, 1), StateBatch(2, 4, 2, 1), StateBatch(5, 12, 0, 1)]
+    state.write(5, 0, [StateBatch(6, 6, 4, 1)])
+    assert state.batches == [StateBatch(5, 5, 0, 1), StateBatch(6, 6, 4, 1), StateBatch(7, 12, 0, 1)]
 
 
 steps = st.lists(
@@ -220,9 +344,10 @@ steps = st.lists(
 
 @given(steps)
 def test_no_record_has_two_members_and_none_comes_back_once_it_is_done(script: list[tuple[object, ...]]) -> None:
-    """A model of what members hold beside the partition, on any history."""
-    state, now = ShareState(start_offset=0), 0.0
-    partition = shared(state, deliveries=3, in_flight=12)
+    """Compare the partition with a model of the members' locks, on any history."""
+    states, now = SharePersister(), 0.0
+    states.reset(PLACE, 1, 0)
+    partition = shared(states, deliveries=3, in_flight=12)
     held: dict[int, tuple[str, float]] = {}
     done: set[int] = set()
     delivered: dict[int, int] = {}
@@ -273,14 +398,17 @@ def test_no_record_has_two_members_and_none_comes_back_once_it_is_done(script: l
                 for offset in [each for each, (_, until) in held.items() if until <= now]:
                     gone(offset)
             case _:
-                # As when another broker leads: only what was acknowledged or released is known of.
-                partition = shared(state, deliveries=3, in_flight=12)
+                # As when another broker leads: it knows only acknowledged and released records.
+                partition = shared(states, deliveries=3, in_flight=12)
                 held.clear()
-                delivered = {offset: count for offset, (_, count) in state.records.items()}
+                delivered = {
+                    offset: count
+                    for first, last, _, count in state_of(states).batches
+                    for offset in range(first, last + 1)
+                }
         assert all(offset in done for offset in range(partition.start_offset))
         in_flight = {
             offset: kind for part, kind, _ in partition.states() for offset in range(part.first, part.last + 1)
         }
         assert {offset for offset, kind in in_flight.items() if kind is RecordState.ACQUIRED} == held.keys()
-        assert min(in_flight, default=partition.next_offset) == partition.start_offset
         assert partition.next_deadline == min((until for _, until in held.values()), default=inf)

@@ -1,12 +1,12 @@
-"""What a share partition reads of its log: whole batches, and of transactions what the group is to see."""
+"""Reads of a share partition from its log: whole batches, and transactions by the group's isolation."""
 
 from __future__ import annotations
 
 from kafka_shim.broker.batches import parse_batch
 from kafka_shim.broker.log import PartitionLog
-from kafka_shim.broker.share_partition import AcquiredBatch, SharePartition
+from kafka_shim.broker.share_partition import AcquiredBatch, Reader, SharePartition
 from kafka_shim.broker.share_reading import read
-from kafka_shim.groups.share.persister import ShareState
+from kafka_shim.groups.share_states import Place, SharePersister, ShareState
 from kafka_shim.persistence.batch import Record, write_batch
 
 from .context import EPOCH_MS, records_of
@@ -29,23 +29,21 @@ def ended(log: PartitionLog, *, committed: bool) -> None:
 
 
 def reading(log: PartitionLog, *, committed: bool, max_bytes: int = 10_000) -> tuple[list[AcquiredBatch], list[bytes]]:
-    """What a new group acquires, and the values that are in what it is given."""
-    shared = SharePartition(ShareState(), 0, most_deliveries=5, most_in_flight=100)
+    """The batches that a new group acquires, and the values in them."""
+    place = Place("g", bytes(16), 0)
+    shared = SharePartition(SharePersister(), place, ShareState(), 0, most_deliveries=5, most_in_flight=100)
     data, acquired = read(
         shared,
         log,
-        "m",
-        30.0,
+        Reader("m", 30.0, 100, 100, True),
         max_bytes=max_bytes,
-        max_records=100,
-        batch_size=100,
-        whole_batches=True,
+        first_whole=True,
         committed=committed,
     )
     return acquired, [bytes(each.value) for each in records_of(data)]
 
 
-def test_aborted_records_are_nobodys_if_committed_ones_are_read() -> None:
+def test_aborted_records_are_not_delivered_at_read_committed() -> None:
     log = PartitionLog()
     appended(log, b"a", b"b", transactional=True)
     ended(log, committed=False)
@@ -56,7 +54,7 @@ def test_aborted_records_are_nobodys_if_committed_ones_are_read() -> None:
     assert values[:2] == [b"a", b"b"]
 
 
-def test_an_open_transaction_ends_what_is_read() -> None:
+def test_an_open_transaction_ends_a_read() -> None:
     log = PartitionLog()
     appended(log, b"a")
     appended(log, b"b", transactional=True)
@@ -66,7 +64,7 @@ def test_an_open_transaction_ends_what_is_read() -> None:
     assert reading(log, committed=True)[0] == [AcquiredBatch(0, 3, 1)]
 
 
-def test_a_batch_is_read_whole_whatever_the_limit() -> None:
+def test_a_batch_is_read_whole_at_any_limit() -> None:
     log = PartitionLog()
     appended(log, b"a" * 100, b"b" * 100)
     appended(log, b"c")

@@ -1,14 +1,15 @@
-"""Topics: names, places, growth, and who hears of it."""
+"""Topics: names, places, growth, and notifications."""
 
 import pytest
 
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.documents import apply, describe
 from kafka_shim.broker.topics import OFFSETS_TOPIC, TopicError, name_refusal
 from tests.broker.context import Cluster
 
 
 class Heard:
-    """What the callbacks of `Topics` were told."""
+    """The calls of the callbacks of `Topics`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.changed: list[str] = []
@@ -44,12 +45,12 @@ def test_a_topic_is_found_by_name_and_by_id() -> None:
     cluster = Cluster()
     topic = cluster.topics.declare("t", 3)
     broker = cluster.broker
-    assert broker.topic_id("t") == topic.id
-    assert broker.topic_name(topic.id) == "t"
-    assert [broker.has("t", index) for index in (-1, 0, 2, 3)] == [False, True, True, False]
-    assert not broker.has("u", 0)
-    assert broker.topic_id("u") is None
-    assert broker.topic_name(b"?" * 16) is None
+    assert broker.topics.topic_id("t") == topic.id
+    assert broker.topics.topic_name(topic.id) == "t"
+    assert [index in range(broker.topics.partitions_of("t")) for index in (-1, 0, 2, 3)] == [False, True, True, False]
+    assert 0 not in range(broker.topics.partitions_of("u"))
+    assert broker.topics.topic_id("u") is None
+    assert broker.topics.topic_name(b"?" * 16) is None
 
 
 def test_a_deleted_topic_comes_back_with_another_id() -> None:
@@ -59,12 +60,12 @@ def test_a_deleted_topic_comes_back_with_another_id() -> None:
     cluster.topics.delete(first)
     second = cluster.topics.declare("t", 1)
     assert first.id != second.id
-    assert cluster.broker.topic_name(first.id) is None
+    assert cluster.broker.topics.topic_name(first.id) is None
     assert heard.deleted == [("t", first.id)]
     assert heard.changed == ["t", "t"]
 
 
-def test_growth_keeps_logs_and_is_told() -> None:
+def test_growth_keeps_logs_and_notifies() -> None:
     cluster = Cluster()
     heard = Heard(cluster)
     topic = cluster.topics.declare("t", 1)
@@ -101,23 +102,31 @@ def test_retention_bytes_bound_a_log_further() -> None:
 
 
 class TestOffsetsTopic:
-    def test_has_fifty_partitions_once_it_exists(self) -> None:
+    def test_the_offsets_topic_has_fifty_partitions(self) -> None:
         cluster = Cluster()
         assert cluster.topics.named(OFFSETS_TOPIC) is None
-        cluster.broker.ensure_offsets_topic()
+        cluster.broker.topics.ensure_offsets_topic()
         topic = cluster.topics.named(OFFSETS_TOPIC)
         assert len(topic.partitions) == 50
         assert topic.is_internal
-        cluster.broker.ensure_offsets_topic()
+        cluster.broker.topics.ensure_offsets_topic()
         assert cluster.topics.named(OFFSETS_TOPIC) is topic
 
-    def test_is_led_by_the_coordinators(self) -> None:
+    def test_coordinators_lead_the_offsets_topic(self) -> None:
         cluster = Cluster(nodes=3, offsets_topic_num_partitions="6")
         cluster.topics.offsets_owner = lambda index: 3 - index // 2
         topic = cluster.topics.ensure_offsets_topic()
         assert [partition.leader for partition in topic.partitions] == [3, 3, 2, 2, 1, 1]
         assert all(len(set(partition.replicas)) == 3 for partition in topic.partitions)
         assert all(partition.leader in partition.replicas for partition in topic.partitions)
+
+    def test_coordinators_lead_an_offsets_topic_that_another_process_created(self) -> None:
+        first, cluster = Cluster(nodes=3), Cluster(nodes=3)
+        first.topics.ensure_offsets_topic()
+        cluster.topics.offsets_owner = lambda index: 1 + index // 20
+        apply(describe(first.topics), cluster.topics)
+        topic = cluster.topics.named(OFFSETS_TOPIC)
+        assert [partition.leader for partition in topic.partitions] == [1] * 20 + [2] * 20 + [3] * 10
 
 
 def test_a_leader_that_was_no_replica_becomes_one() -> None:

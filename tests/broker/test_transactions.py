@@ -1,13 +1,15 @@
-"""Transactional ids, what is part of a transaction, and how it ends in logs and groups."""
+"""Transactional ids, the parts of a transaction, and its end in logs and groups."""
 
 import pytest
 
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
 from kafka_shim.apis.init_producer_id import InitProducerIdRequest
 from kafka_shim.apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from kafka_shim.groups import trace
+from kafka_shim.broker.transaction_ends import Retry
+from kafka_shim.broker.transactions import LAST_EPOCH
 from kafka_shim.persistence.batch import read_batch
-from kafka_shim.persistence.records import OffsetCommitKey, PendingOffsetKey, TransactionKey
+from kafka_shim.persistence.records import NO_TOPIC_ID, OffsetCommitKey, PendingOffsetKey, TransactionKey
+from kafka_shim.trace import schema
 
 from .context import fetch_request, partitions_of
 from .transacting import UNSTABLE, Transacting
@@ -19,7 +21,7 @@ def broker() -> Transacting:
 
 
 class TestOffsets:
-    def test_they_are_pending_until_the_transaction_is_committed(self, broker):
+    def test_offsets_are_pending_until_the_transaction_is_committed(self, broker):
         producer = broker.init()
         broker.commit({0: 1})
         assert broker.commit_in(producer, {0: 10, 1: 11}) == [0, 0]
@@ -28,14 +30,14 @@ class TestOffsets:
         assert broker.end(producer) == (producer[0], producer[1] + 1)
         assert broker.offsets() == {0: 10, 1: 11}
 
-    def test_they_are_dropped_when_it_is_aborted(self, broker):
+    def test_offsets_are_dropped_when_the_transaction_is_aborted(self, broker):
         producer = broker.init()
         broker.commit({0: 1})
         broker.commit_in(producer, {0: 10, 1: 11})
         broker.end(producer, commit=False)
         assert broker.offsets() == {0: 1}
 
-    def test_what_was_committed_plainly_since_stays(self, broker):
+    def test_a_later_plain_commit_stays(self, broker):
         producer = broker.init()
         broker.commit_in(producer, {0: 10, 1: 11})
         broker.commit({0: 1})
@@ -44,7 +46,7 @@ class TestOffsets:
         broker.end(producer)
         assert broker.offsets() == {0: 1, 1: 11}
 
-    def test_committed_again_in_the_transaction_it_counts_once_more(self, broker):
+    def test_an_offset_committed_again_in_the_transaction_counts_again(self, broker):
         producer = broker.init()
         broker.commit_in(producer, {0: 10})
         broker.commit({0: 1})
@@ -54,7 +56,7 @@ class TestOffsets:
 
     @pytest.mark.parametrize("restarted", [False, True])
     @pytest.mark.parametrize("first", ["a", "b"])
-    def test_of_two_transactions_the_offset_written_last_stays(self, broker, first, restarted):
+    def test_the_last_written_offset_of_two_transactions_stays(self, broker, first, restarted):
         producers = {name: broker.init(name) for name in "ab"}
         for offset, name in ((10, "a"), (20, "b")):
             assert broker.commit_in(producers[name], {0: offset}, name=name) == [0]
@@ -66,7 +68,7 @@ class TestOffsets:
         broker.end(producers[second], name=second)
         assert broker.offsets() == {0: 20}
 
-    def test_those_of_a_deleted_group_are_gone(self, broker):
+    def test_deleting_a_group_drops_its_pending_offsets(self, broker):
         producer = broker.init()
         broker.commit_in(producer, {0: 10})
         assert broker.ask("DeleteGroups", DeleteGroupsRequest(["grp"]), 2).results[0].error_code == 0
@@ -74,10 +76,10 @@ class TestOffsets:
         assert broker.offsets() == {}
         assert "grp" not in broker.service.groups
 
-    def test_those_of_a_deleted_topic_are_gone(self, broker):
+    def test_deleting_a_topic_drops_its_pending_offsets(self, broker):
         producer = broker.init()
         broker.commit_in(producer, {0: 10})
-        broker.service.topic_deleted("t", broker.now)
+        broker.service.topic_deleted("t", NO_TOPIC_ID, broker.now)
         broker.settle()
         broker.end(producer)
         assert broker.offsets() == {}
@@ -93,7 +95,7 @@ class TestOffsets:
         broker.advance(1)
         assert "grp" not in broker.service.groups
 
-    def test_a_commit_is_the_tombstone_of_what_was_pending(self, broker):
+    def test_a_commit_writes_the_tombstone_of_the_pending_offset(self, broker):
         producer = broker.init()
         broker.commit_in(producer, {0: 10})
         partition = broker.service.partition_of("grp")
@@ -117,7 +119,14 @@ class TestOffsets:
         assert broker.add(ended, 0) == [51]
         assert broker.ask("InitProducerId", InitProducerIdRequest("id", 1000), 5).error_code == 51
         assert broker.end(producer) == 51
-        assert broker.end(producer, commit=False) == 48
+        assert broker.end(producer, commit=False) == 51
+        assert broker.end(ended, commit=False) == 51
+        retries = []
+        broker.transactions.completion.on_retry = retries.append
+        broker.advance(0.5)
+        why = {("__consumer_offsets", partition): "no process has loaded it"}
+        assert retries == [Retry("id", True, attempts, why) for attempts in (1, 2)]
+        assert broker.service.counters.marker_retries == 2
         broker.service.load(partition, list(broker.store.load(partition)), broker.now)
         assert broker.offsets() == {0: UNSTABLE}
         broker.advance(1)
@@ -127,11 +136,11 @@ class TestOffsets:
 
 
 class TestTrace:
-    """What a transaction does to a group's offsets, as the trace tells it."""
+    """Trace events of a transaction with offsets of a group."""
 
     def drain_events(self, broker: Transacting) -> list[tuple[str, object]]:
         events = [e for e in broker.outbox.events if e["event"] in ("transaction_offsets", "commit")]
-        assert [problem for event in events for problem in trace.problems(event)] == []
+        assert [problem for event in events for problem in schema.problems(event)] == []
         broker.outbox.events.clear()
         return [
             (event.get("change", "commit"), {each["partition"]: each["offset"] for each in event["offsets"]})
@@ -149,7 +158,7 @@ class TestTrace:
         assert self.drain_events(broker) == [("committed", {0: 10, 1: 11}), ("commit", {1: 11})]
         assert broker.offsets() == {0: 1, 1: 11}
 
-    def test_what_is_aborted_was_never_committed(self, broker):
+    def test_an_aborted_offset_is_never_traced_as_committed(self, broker):
         broker.outbox.listening = broker.outbox.tracing = True
         producer = broker.init()
         broker.commit_in(producer, {0: 10})
@@ -168,7 +177,7 @@ class TestDecisions:
         return producer
 
     @pytest.mark.parametrize("commit", [True, False])
-    def test_one_that_the_store_has_not_got_shows_nowhere_and_the_transaction_stays_open(self, broker, commit):
+    def test_an_unstored_decision_shows_nowhere_and_the_transaction_stays_open(self, broker, commit):
         producer = self.open(broker)
         broker.decide(producer, commit=commit)
         assert broker.ends() == (0, 1)
@@ -180,7 +189,7 @@ class TestDecisions:
         assert broker.offsets() == {0: 1 if commit else 10}
 
     @pytest.mark.parametrize("commit", [True, False])
-    def test_one_that_was_durable_when_the_process_ended_is_carried_out_by_the_next(self, broker, commit):
+    def test_the_next_process_carries_out_a_durable_decision(self, broker, commit):
         producer = self.open(broker)
         broker.decide(producer, commit=commit)
         broker.write()
@@ -191,7 +200,7 @@ class TestDecisions:
         assert broker.offsets() == {0: 10 if commit else 1}
         assert broker.add((producer[0], producer[1] + 1), 0) == [0]
 
-    def test_the_end_is_noted_when_all_that_was_told_is_durable_and_not_before(self, broker):
+    def test_the_end_is_recorded_only_after_all_markers_are_durable(self, broker):
         producer = self.open(broker)
         key = TransactionKey("id")
         home = broker.service.partition_of("id")
@@ -202,7 +211,7 @@ class TestDecisions:
             statuses.append((dict(broker.store.load(home))[key].transaction_status, broker.stored_offset("grp", 0)))
         assert statuses == [(2, 1), (2, 10), (4, 10)]
 
-    def test_of_the_last_epoch_the_next_producer_id_is_known_to_the_next_process_too(self, broker):
+    def test_the_next_process_knows_the_producer_id_after_the_last_epoch(self, broker):
         producer_id, _ = broker.init()
         shard = broker.service.shard_of("id")
         last = dict(broker.store.load(shard.partition))[TransactionKey("id")]
@@ -235,6 +244,61 @@ class TestTransactionalIds:
         assert new_id != producer_id
         assert epoch == 0
 
+    def at_last_epoch(self, broker):
+        """Return a producer at its last epoch, with an open transaction and a timeout of a second."""
+        producer_id, _ = broker.init(timeout=1_000)
+        shard = broker.service.shard_of("id")
+        last = dict(broker.store.load(shard.partition))[TransactionKey("id")]
+        last.producer_epoch = LAST_EPOCH
+        shard.write(TransactionKey("id"), last)
+        assert broker.produce((producer_id, LAST_EPOCH), 0) == 0
+        return producer_id, LAST_EPOCH
+
+    def answer_to(self, broker, claim):
+        """Send an InitProducerId with this id and epoch; return the new ones, or the error."""
+        answer = broker.ask("InitProducerId", InitProducerIdRequest("id", 1_000, *claim), 5)
+        return answer.error_code or (answer.producer_id, answer.producer_epoch)
+
+    @pytest.mark.parametrize("times_out", [True, False])
+    def test_an_abort_by_the_coordinator_at_the_last_epoch_takes_a_new_producer_id(self, broker, times_out):
+        old = self.at_last_epoch(broker)
+        if times_out:
+            broker.advance(2)
+        else:
+            assert self.answer_to(broker, (-1, -1)) == 51
+        assert broker.end(old, commit=True) == 48
+        new = broker.end(old, commit=False)
+        assert new[0] != old[0]
+        assert new[1] == 0
+        assert self.answer_to(broker, (old[0], 5)) == 90
+        assert self.answer_to(broker, old) == new
+        assert self.answer_to(broker, old) == 90
+        assert broker.produce(new, 0) == 0
+
+    def test_before_4_3_such_an_abort_keeps_the_producer_id(self):
+        broker = Transacting("4.2")
+        old = self.at_last_epoch(broker)
+        broker.advance(2)
+        assert broker.end(old, commit=False) == (old[0], LAST_EPOCH + 1)
+        assert self.answer_to(broker, old) == 90
+        new = broker.init()
+        assert new[0] != old[0]
+        assert new[1] == 0
+
+    @pytest.mark.parametrize("release", ["3.9", "4.4"])
+    def test_a_producer_that_was_aborted_returns_with_its_epoch(self, release):
+        broker = Transacting(release)
+        old = broker.init()
+        broker.produce(old, 0)
+        assert self.answer_to(broker, (-1, -1)) == 51
+        expected = (old[0], old[1] + 1) if release == "4.4" else 90
+        assert self.answer_to(broker, old) == self.answer_to(broker, old) == expected
+
+    def test_a_producer_is_fenced_by_one_that_names_no_epoch(self, broker):
+        old = broker.init()
+        assert broker.init() == (old[0], old[1] + 1)
+        assert self.answer_to(broker, old) == 90
+
     def test_an_open_transaction_is_aborted_first(self, broker):
         old = broker.init()
         broker.commit_in(old, {0: 10})
@@ -254,7 +318,7 @@ class TestTransactionalIds:
         assert broker.end((1, 0)) == 16
         assert broker.commit_in((1, 0), {0: 1}) == [15]
 
-    def test_what_runs_out_of_time_is_aborted(self, broker):
+    def test_a_transaction_past_its_timeout_is_aborted(self, broker):
         producer = broker.init(timeout=5000)
         broker.commit_in(producer, {0: 10})
         broker.produce(producer, 0)
@@ -266,7 +330,7 @@ class TestTransactionalIds:
         assert broker.end(producer) == 48
         assert broker.commit_in(producer, {0: 10}) == [47]
 
-    def test_the_time_of_a_transaction_runs_anew_after_a_restart(self, broker):
+    def test_a_restart_restarts_the_time_of_a_transaction(self, broker):
         producer = broker.init(timeout=5000)
         broker.commit_in(producer, {0: 10})
         broker.advance(4)
@@ -276,7 +340,7 @@ class TestTransactionalIds:
         broker.advance(1.1)
         assert broker.offsets() == {}
 
-    def test_an_id_that_nobody_uses_is_forgotten(self):
+    def test_an_unused_id_is_forgotten(self):
         broker = Transacting(offsets_retention_check_interval_ms=60_000)
         old, busy = broker.init("old"), broker.init("busy", timeout=900_000)
         broker.add(busy, 0, name="busy")
@@ -386,7 +450,7 @@ class TestMarkers:
         answer = broker.ask("WriteTxnMarkers", WriteTxnMarkersRequest([marker]), 1)
         return answer.markers[0].topics[0].partitions[0].error_code
 
-    def test_they_end_transactions_in_logs(self, broker):
+    def test_markers_end_transactions_in_logs(self, broker):
         producer = broker.init()
         broker.produce(producer, 0)
         assert self.mark(broker, producer, "t", 0) == 0
@@ -396,8 +460,19 @@ class TestMarkers:
         broker.cluster.topics.create("elsewhere", [[2, 1], [2, 3]])
         assert [self.mark(broker, broker.init(), "elsewhere", index) for index in (0, 1)] == [6, 3]
 
+    def test_markers_end_transactions_in_groups_of_a_broker_without_a_visible_offsets_topic(self, broker):
+        """Clients may find their coordinator by another process: then nothing makes the topic here."""
+        producer = broker.init()
+        broker.commit_in(producer, {0: 10})
+        broker.cluster.topics.delete(broker.cluster.topics.named("__consumer_offsets"))
+        partition = broker.service.partition_of("grp")
+        assert self.mark(broker, producer, "__consumer_offsets", partition) == 0
+        assert broker.offsets() == {0: 10}
+        broker.service.unload(partition, broker.now)
+        assert self.mark(broker, producer, "__consumer_offsets", partition) == 3
+
     @pytest.mark.parametrize(("commit", "left"), [(True, {0: 10}), (False, {})])
-    def test_they_end_transactions_in_groups(self, broker, commit, left):
+    def test_markers_end_transactions_in_groups(self, broker, commit, left):
         producer = broker.init()
         broker.commit_in(producer, {0: 10})
         place = broker.service.partition_of("grp")
@@ -413,7 +488,7 @@ class TestMarkers:
         assert self.mark(broker, producer, "__consumer_offsets", place, coordinator_epoch=4) == 52
         assert broker.offsets() == {0: UNSTABLE}
 
-    def test_what_is_not_here_is_refused(self, broker):
+    def test_markers_for_missing_partitions_are_refused(self, broker):
         assert self.mark(broker, (1, 0), "t", 9) == 3
         assert self.mark(broker, (1, 0), "nothing", 0) == 3
         broker.service.unload(2, broker.now)

@@ -14,7 +14,7 @@ partitions = st.integers(0, 2)
 
 
 class Log:
-    """What Kafka makes of the same requests: every write has a place, and at a commit the later place wins."""
+    """A model of Kafka for the same requests: every write has a place, and at a commit the later place wins."""
 
     def __init__(self) -> None:
         self.end = 0

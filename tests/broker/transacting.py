@@ -17,6 +17,7 @@ from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitReque
 from kafka_shim.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_shim.apis.releases import DEFAULT_RELEASE, rules_of
 from kafka_shim.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -44,7 +45,8 @@ UNSTABLE = "unstable"
 class Transacting:
     """One broker with all partitions of `__consumer_offsets`, 4 of them, on a store that outlives `restart`."""
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, release: str = DEFAULT_RELEASE, **settings: int) -> None:
+        self.release = release
         self.config = GroupConfig(offsets_topic_num_partitions=4, **settings)
         self.store = MemoryStore()
         self.cluster = Cluster(offsets_topic_num_partitions="4")
@@ -62,37 +64,38 @@ class Transacting:
         ids = count(1)
         self.outbox = Outbox()
         self.service = GroupService(
-            1, self.config, self.outbox, Timers(), lambda: str(next(ids)),
-            lambda key, kind: (0, 1, "host", 9092), EPOCH_MS / 1000,
+            1, self.config, self.outbox, Timers(self.outbox), lambda: str(next(ids)),
+            lambda key, kind: (0, 1, "host", 9092), EPOCH_MS / 1000, rules=rules_of(self.release),
         )  # fmt: skip
         self.transactions = transactions = Transactions(
-            self.cluster.topics, lambda p: self.service.shards.get(p), 4, lambda now: EPOCH_MS + round(now * 1000)
+            self.cluster.topics, lambda p: self.service.shards.get(p), 4, self.cluster.epoch_ms
         )
         self.service.coordinator = transactions
-        self.cluster.broker.coordinate_transactions(transactions, self.service)
+        self.cluster.make_broker(1, self.service, transactions)
+        self.cluster.broker = self.cluster.brokers[1]
         for partition in range(4):
             self.service.load(partition, list(self.store.load(partition)), self.now)
         self.settle()
 
     def settle(self) -> None:
-        """Let what was written be durable, and what follows from that happen."""
+        """Make all written records durable and apply their effects."""
         while self.outbox.records or self.outbox.effects:
             self.step()
 
     def step(self) -> None:
-        """One batch, and what was to follow it."""
+        """Write one batch and apply its effects."""
         effects, self.outbox.effects = self.outbox.effects, []
         self.write()
         for each in effects:
             self.transactions.apply(each.effect, self.now)
 
     def write(self) -> None:
-        """One batch, and nothing of what should follow."""
+        """Write one batch without its effects."""
         self.store.write(self.outbox.records)
         self.outbox.records.clear()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and what is due happen at its time."""
+        """Let time pass, and fire each timer at its time."""
         end = self.now + seconds
         while (deadline := self.service.next_deadline()) <= end:
             self.cluster.now = max(self.now, deadline)
@@ -101,13 +104,13 @@ class Transacting:
         self.cluster.now = end
 
     def ask(self, name: str, request: Message, version: int) -> Any:
-        """What the handler of an API answers in a version."""
+        """The answer of an API's handler in a version."""
         answer = self.judge(name, request, version)
         self.settle()
         return answer
 
     def judge(self, name: str, request: Message, version: int) -> Any:
-        """As `ask`, but what the handler has written is not durable yet."""
+        """As `ask`, but leave the handler's records undurable."""
         api = registry.APIS[KEYS[name]]
         call = Call(version, CLIENT, self.now, self.service, self.cluster.broker)
         answer = handle(request, call)
@@ -175,7 +178,7 @@ class Transacting:
         """TxnOffsetCommit; the errors."""
         partitions = [TxnOffsetCommitRequestPartition(p, offset, -1, "") for p, offset in offsets.items()]
         request = TxnOffsetCommitRequest(
-            name, group, *producer, topics=[TxnOffsetCommitRequestTopic("t", partitions)], **fields
+            name, group, *producer, topics=[TxnOffsetCommitRequestTopic("t", partitions=partitions)], **fields
         )
         answer = self.ask("TxnOffsetCommit", request, version)
         return [each.error_code for topic in answer.topics for each in topic.partitions]

@@ -1,4 +1,4 @@
-"""One server for all tests of a worker process, and a group and topics of its own for every test.
+"""One server for all tests of a worker process, with a separate group and topics for every test.
 
 `CLIENTS_TARGET` chooses another server to run the same tests against, in the words of the conformance suite's targets:
 `kafka`, `kfake`, `HOST:PORT`.
@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_shim.conformance.targets import open_target
 
-from .harness import CLIENTS, Crew
+from .harness import CLIENTS, ClientProcesses
 
 TARGET = os.environ.get("CLIENTS_TARGET", "shim")
 
@@ -31,7 +31,7 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def name() -> str:
-    """A name that no other test uses."""
+    """Return a name that no other test uses."""
     return f"t{uuid.uuid4().hex[:10]}"
 
 
@@ -42,7 +42,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 @pytest.fixture
 def make_topic(admin: AdminClient, name: str) -> Callable[..., str]:
-    """Makes a topic with a name of this test's own."""
+    """Return a maker of topics with names of this test alone."""
 
     def make(partitions: int, suffix: str = "") -> str:
         topic = f"{name}{suffix}"
@@ -53,14 +53,14 @@ def make_topic(admin: AdminClient, name: str) -> Callable[..., str]:
 
 
 @pytest.fixture
-def crew(bootstrap: str, name: str) -> Iterator[Crew]:
-    members = Crew(bootstrap, f"{name}-group")
+def processes(bootstrap: str, name: str) -> Iterator[ClientProcesses]:
+    members = ClientProcesses(bootstrap, f"{name}-group")
     yield members
     members.end()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for a `client` runs with every client that has what its `needs` mark names."""
+    """Run a test that has a `client` with every client that has the features of its `needs` mark."""
     if "client" in metafunc.fixturenames:
         marks = [mark.args[0] for mark in metafunc.definition.iter_markers("needs")]
         fit = [client for client in CLIENTS.values() if all(getattr(client, need) for need in marks)]

@@ -1,18 +1,18 @@
-"""The crew of `conformance/clients/`, for pytest: a client that cannot be had here skips its test."""
+"""Client processes for pytest: a client that is missing on this machine skips its test."""
 
 from typing import Any
 
 import pytest
 
-from kafka_shim.conformance.clients import crew
+from kafka_shim.conformance.clients import client_processes
 from kafka_shim.conformance.clients.builds import ClientMissing
-from kafka_shim.conformance.clients.crew import CLIENTS, SHORT_SESSION_MS, Client, Member, Partition, all_of
+from kafka_shim.conformance.clients.client_processes import CLIENTS, SHORT_SESSION_MS, Client, Member, Partition, all_of
 
-__all__ = ["CLIENTS", "SHORT_SESSION_MS", "Client", "Crew", "Member", "Partition", "all_of"]
+__all__ = ["CLIENTS", "SHORT_SESSION_MS", "Client", "ClientProcesses", "Member", "Partition", "all_of"]
 
 
-class Crew(crew.Crew):
-    """Members of one group; see `kafka_shim.conformance.clients.crew.Crew`."""
+class ClientProcesses(client_processes.ClientProcesses):
+    """Members of one group; a missing client skips the test."""
 
     def start(self, client: Client, **config: Any) -> Member:
         try:

@@ -1,4 +1,4 @@
-"""What administrators ask a cluster besides its groups: logs, places, the quorum, transactions and settings."""
+"""Administration of a cluster without its groups: logs, places, the quorum, transactions and settings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource as KafkaPythonResource
 from kafka.admin import ConfigResourceType, TransactionState
 from kafka.errors import TransactionalIdNotFoundError
+
+pytestmark = pytest.mark.second_stage("real clients")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def filled(bootstrap: str, make_topic: Callable[..., str]) -> str:
 
 
 def values_from(bootstrap: str, topic: str, offset: int) -> list[bytes]:
-    """What a consumer reads from an offset on; where that is gone, from the start."""
+    """Return the values from an offset on, or from the start of the log if that is later."""
     place = TopicPartition(topic, 0)
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
     consumer.assign([place])
@@ -63,8 +65,8 @@ class TestDeletedRecords:
         with pytest.raises(KafkaException, match="OFFSET_OUT_OF_RANGE"):
             refused.result(20)
 
-    def test_an_offset_that_is_committed_is_no_lag_any_more(self, admin: AdminClient, filled: str, name: str) -> None:
-        """A commit stays where it is; the group's consumer begins where the log does."""
+    def test_deleting_records_keeps_the_commit(self, admin: AdminClient, filled: str, name: str) -> None:
+        """The commit keeps its offset; the group's consumer begins at the start of the log."""
         group = ConsumerGroupTopicPartitions(f"{name}-g", [Place(filled, 0, 2)])
         (altered,) = admin.alter_consumer_group_offsets([group]).values()
         altered.result(20)
@@ -83,30 +85,30 @@ class TestPlaces:
         (topic,) = rest["topics"]
         assert [each["partition_index"] for each in topic["partitions"]] == [1]
 
-    def test_leaders_are_the_preferred_ones(self, kafka_python: Any, admin: AdminClient, filled: str) -> None:
+    def test_every_leader_is_the_preferred_leader(self, kafka_python: Any, admin: AdminClient, filled: str) -> None:
         kafka_python.elect_leaders(0, {filled: [0, 1]}, raise_errors=False)
         answered = admin.elect_leaders(ElectionType.PREFERRED, [Place(filled, 0)]).result(20)
         ((_, error),) = answered.items()
         assert error.name() == "ELECTION_NOT_NEEDED"
 
-    def test_partitions_stay_where_they_are_put(self, kafka_python: Any, filled: str) -> None:
+    def test_partitions_keep_their_replicas(self, kafka_python: Any, filled: str) -> None:
         place = TopicPartition(filled, 0)
         (partition, _) = kafka_python.describe_topics([filled])[0]["partitions"]
         assert kafka_python.alter_partition_reassignments({place: partition["replica_nodes"]}) == {place: None}
         assert kafka_python.list_partition_reassignments() == {}
 
-    def test_log_directories(self, kafka_python: Any, filled: str) -> None:
+    def test_log_directories_list_the_topic(self, kafka_python: Any, filled: str) -> None:
         (broker,) = kafka_python.describe_log_dirs({filled: [0, 1]})
         assert filled in repr(broker)
 
-    def test_the_quorum(self, kafka_python: Any) -> None:
+    def test_the_leader_of_the_quorum_is_its_first_voter(self, kafka_python: Any) -> None:
         (topic,) = kafka_python.describe_metadata_quorum()["topics"]
         (quorum,) = topic["partitions"]
         assert quorum["leader_id"] == quorum["current_voters"][0]["replica_id"]
 
 
 class TestTransactions:
-    def test_an_open_one_is_seen(self, kafka_python: Any, bootstrap: str, filled: str, name: str) -> None:
+    def test_an_open_transaction_is_listed(self, kafka_python: Any, bootstrap: str, filled: str, name: str) -> None:
         place = TopicPartition(filled, 1)
         producer = Producer(
             {"bootstrap.servers": bootstrap, "transactional.id": name, "transaction.timeout.ms": 30_000}
@@ -131,7 +133,7 @@ class TestTransactions:
 
 
 class TestSettings:
-    def test_values_that_are_not_named_go_back_to_their_defaults(self, admin: AdminClient, filled: str) -> None:
+    def test_omitted_values_return_to_their_defaults(self, admin: AdminClient, filled: str) -> None:
         def altered(values: dict[str, str]) -> dict[str, str]:
             resource = ConfigResource(ConfigResource.Type.TOPIC, filled, set_config=values)
             (done,) = admin.alter_configs([resource]).values()
@@ -142,7 +144,7 @@ class TestSettings:
         assert altered({"retention.ms": "5000", "segment.ms": "6000"}) == {"retention.ms": "5000", "segment.ms": "6000"}
         assert altered({"segment.ms": "7000"}) == {"segment.ms": "7000"}
 
-    def test_what_has_a_configuration(self, kafka_python: Any, filled: str) -> None:
+    def test_a_topic_has_a_configuration(self, kafka_python: Any, filled: str) -> None:
         listed = kafka_python.list_config_resources(["TOPIC", "BROKER"])
         assert filled in listed["topic" if "topic" in listed else "TOPIC"]
         described = kafka_python.describe_configs([KafkaPythonResource(ConfigResourceType.TOPIC, filled)])

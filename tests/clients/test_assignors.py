@@ -1,11 +1,13 @@
 """Each assignor of each client, and the assignment each is documented to make.
 
-What is expected is stated here from the description of the algorithms, never computed by a client's own code.
+The expected assignments come from the description of the algorithms, never from a client's own code.
 """
 
 import pytest
 
-from .harness import CLIENTS, Client, Crew, Member, Partition, all_of
+from .harness import CLIENTS, Client, ClientProcesses, Member, Partition, all_of
+
+pytestmark = pytest.mark.second_stage("real clients")
 
 WITH_ASSIGNORS = [(client, assignor) for client in CLIENTS.values() for assignor in client.assignors]
 
@@ -15,10 +17,12 @@ def each_client_with(*names: str):
     return pytest.mark.parametrize(("client_of", "assignor"), fit, ids=[f"{c.name}-{a}" for c, a in fit])
 
 
-def three_members(crew: Crew, client: Client, topics: dict[str, int], assignor: str, sizes: list[int]) -> list[Member]:
+def three_members(
+    processes: ClientProcesses, client: Client, topics: dict[str, int], assignor: str, sizes: list[int]
+) -> list[Member]:
     """Three members in one group, settled."""
-    members = [crew.start(client, topics=sorted(topics), assignors=[assignor]) for _ in range(3)]
-    crew.shared(members, all_of(topics), sizes)
+    members = [processes.start(client, topics=sorted(topics), assignors=[assignor]) for _ in range(3)]
+    processes.shared(members, all_of(topics), sizes)
     return members
 
 
@@ -28,11 +32,11 @@ def by_member_id(members: list[Member]) -> list[Member]:
 
 @each_client_with("range")
 def test_range_gives_each_member_one_run_of_each_topic(
-    client_of: Client, assignor: str, crew: Crew, make_topic
+    client_of: Client, assignor: str, processes: ClientProcesses, make_topic
 ) -> None:
     five, four = make_topic(5, "-a"), make_topic(4, "-b")
     # 5 = 2 + 2 + 1 and 4 = 2 + 1 + 1: the first in order gets more of both topics, the skew that range is known for.
-    members = three_members(crew, client_of, {five: 5, four: 4}, assignor, [4, 3, 2])
+    members = three_members(processes, client_of, {five: 5, four: 4}, assignor, [4, 3, 2])
     assert [sorted(member.owns) for member in by_member_id(members)] == [
         [(five, 0), (five, 1), (four, 0), (four, 1)],
         [(five, 2), (five, 3), (four, 2)],
@@ -42,50 +46,52 @@ def test_range_gives_each_member_one_run_of_each_topic(
 
 @each_client_with("roundrobin")
 def test_round_robin_deals_all_partitions_of_all_topics_in_turn(
-    client_of: Client, assignor: str, crew: Crew, make_topic
+    client_of: Client, assignor: str, processes: ClientProcesses, make_topic
 ) -> None:
     first, second = make_topic(5, "-a"), make_topic(4, "-b")
-    members = three_members(crew, client_of, {first: 5, second: 4}, assignor, [3, 3, 3])
+    members = three_members(processes, client_of, {first: 5, second: 4}, assignor, [3, 3, 3])
     dealt = all_of({first: 5, second: 4})
     assert [sorted(member.owns) for member in by_member_id(members)] == [dealt[0::3], dealt[1::3], dealt[2::3]]
 
 
-def kept(before: dict[str, frozenset[Partition]], members: list[Member]) -> int:
-    """How many partitions still belong to whom they belonged before."""
+def unmoved(before: dict[str, frozenset[Partition]], members: list[Member]) -> int:
+    """Count the partitions with the same owner as before."""
     return sum(len(before[member.name] & member.owns) for member in members if member.name in before)
 
 
 @each_client_with("sticky", "cooperative-sticky")
-def test_sticky_moves_no_more_than_balance_demands(client_of: Client, assignor: str, crew: Crew, make_topic) -> None:
-    topic = make_topic(6)
-    partitions = all_of({topic: 6})
-    members = [crew.start(client_of, topics=[topic], assignors=[assignor]) for _ in range(2)]
-    crew.shared(members, partitions, [3, 3])
-
-    # A third gets two: one from each, and each keeps two of its own.
-    before = {member.name: member.owns for member in members}
-    members.append(crew.start(client_of, topics=[topic], assignors=[assignor]))
-    crew.shared(members, partitions, [2, 2, 2])
-    assert kept(before, members) == 4
-
-    # One leaves: what it had is shared out, and nobody else loses anything.
-    before = {member.name: member.owns for member in members}
-    members.pop(0).close()
-    crew.shared(members, partitions, [3, 3])
-    assert kept(before, members) == 4
-
-
-@each_client_with("cooperative-sticky")
-def test_a_cooperative_member_keeps_working_on_what_does_not_move(
-    client_of: Client, assignor: str, crew: Crew, make_topic
+def test_sticky_moves_no_more_than_balance_demands(
+    client_of: Client, assignor: str, processes: ClientProcesses, make_topic
 ) -> None:
     topic = make_topic(6)
     partitions = all_of({topic: 6})
-    members = [crew.start(client_of, topics=[topic], assignors=[assignor]) for _ in range(2)]
-    crew.shared(members, partitions, [3, 3])
+    members = [processes.start(client_of, topics=[topic], assignors=[assignor]) for _ in range(2)]
+    processes.shared(members, partitions, [3, 3])
+
+    # A third gets two: one from each, and each keeps two of its own.
+    before = {member.name: member.owns for member in members}
+    members.append(processes.start(client_of, topics=[topic], assignors=[assignor]))
+    processes.shared(members, partitions, [2, 2, 2])
+    assert unmoved(before, members) == 4
+
+    # One leaves: the others share its partitions, and lose none.
+    before = {member.name: member.owns for member in members}
+    members.pop(0).close()
+    processes.shared(members, partitions, [3, 3])
+    assert unmoved(before, members) == 4
+
+
+@each_client_with("cooperative-sticky")
+def test_a_cooperative_member_consumes_its_unmoved_partitions(
+    client_of: Client, assignor: str, processes: ClientProcesses, make_topic
+) -> None:
+    topic = make_topic(6)
+    partitions = all_of({topic: 6})
+    members = [processes.start(client_of, topics=[topic], assignors=[assignor]) for _ in range(2)]
+    processes.shared(members, partitions, [3, 3])
     before = {member.name: (member.owns, len(member.events)) for member in members}
-    third = crew.start(client_of, topics=[topic], assignors=[assignor])
-    crew.shared([*members, third], partitions, [2, 2, 2])
+    third = processes.start(client_of, topics=[topic], assignors=[assignor])
+    processes.shared([*members, third], partitions, [2, 2, 2])
     for member in members:
         owned, rebalances = before[member.name]
         assert member.revoked(since=rebalances) == owned - member.owns

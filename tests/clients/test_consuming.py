@@ -1,8 +1,10 @@
-"""What a producer sent is consumed as it was, and commits decide where the next consumer starts."""
+"""Consumers read the records of a producer unchanged, and the next consumer starts at the commit."""
 
 import pytest
 
-from .harness import CLIENTS, Client, Crew
+from .harness import CLIENTS, Client, ClientProcesses
+
+pytestmark = pytest.mark.second_stage("real clients")
 
 
 def records(count: int, partitions: int) -> list[list[object]]:
@@ -13,16 +15,14 @@ def records(count: int, partitions: int) -> list[list[object]]:
     ]
 
 
-def test_what_was_produced_is_consumed_and_a_commit_is_where_the_next_one_starts(
-    client: Client, crew: Crew, make_topic
-) -> None:
+def test_the_next_consumer_starts_at_the_commit(client: Client, processes: ClientProcesses, make_topic) -> None:
     topic = make_topic(2)
-    producer = crew.start(client)
+    producer = processes.start(client)
     sent = records(20, 2)
     assert producer.do("produce", topic=topic, records=sent, compression="gzip") == [[n % 2, n // 2] for n in range(20)]
 
-    first = crew.start(client, topics=[topic])
-    crew.consumed([first], topic, 20)
+    first = processes.start(client, topics=[topic])
+    processes.consumed([first], topic, 20)
     consumed = [[partition, *record] for partition, _, *record in sorted(first.records(topic))]
     assert consumed == sorted(sent, key=lambda record: (record[0], int(record[1][1:])))
 
@@ -32,20 +32,20 @@ def test_what_was_produced_is_consumed_and_a_commit_is_where_the_next_one_starts
     assert first.answer(number).get("error") is None
     first.close()
 
-    second = crew.start(client, topics=[topic])
-    crew.consumed([second], topic, 7)
+    second = processes.start(client, topics=[topic])
+    processes.consumed([second], topic, 7)
     assert sorted(record[:2] for record in second.records(topic)) == (
         [(0, offset) for offset in (6, 7, 8, 9)] + [(1, offset) for offset in (7, 8, 9)]
     )
 
-    # Without offsets, what has been consumed is committed: nothing is left for a third.
+    # A commit without offsets covers all consumed records: a third consumer gets none.
     second.do("commit")
     assert second.do("committed", topic=topic, partition=1) == 10
     second.close()
-    third = crew.start(client, topics=[topic])
-    crew.shared([third], [(topic, 0), (topic, 1)], [2])
+    third = processes.start(client, topics=[topic])
+    processes.shared([third], [(topic, 0), (topic, 1)], [2])
     producer.do("produce", topic=topic, records=[[0, None, "last", []]])
-    crew.consumed([third], topic, 1)
+    processes.consumed([third], topic, 1)
     assert third.records(topic) == [(0, 10, None, "last", [])]
 
 
@@ -59,11 +59,11 @@ def test_what_was_produced_is_consumed_and_a_commit_is_where_the_next_one_starts
     ],
 )
 def test_a_compressed_batch_passes_from_one_client_to_another(
-    producer: str, consumer: str, codec: str, crew: Crew, make_topic
+    producer: str, consumer: str, codec: str, processes: ClientProcesses, make_topic
 ) -> None:
     topic = make_topic(1)
     sent = records(50, 1)
-    crew.start(CLIENTS[producer]).do("produce", topic=topic, records=sent, compression=codec)
-    reader = crew.start(CLIENTS[consumer], topics=[topic])
-    crew.consumed([reader], topic, 50)
+    processes.start(CLIENTS[producer]).do("produce", topic=topic, records=sent, compression=codec)
+    reader = processes.start(CLIENTS[consumer], topics=[topic])
+    processes.consumed([reader], topic, 50)
     assert [[partition, *record] for partition, _, *record in reader.records(topic)] == sent

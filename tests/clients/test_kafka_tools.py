@@ -12,8 +12,10 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from kafka_shim.conformance.targets.kafka import cache_folder
 
-VERSION = "4.2.1"
-"""The newest 4.2 release of the tools that Maven Central has."""
+pytestmark = pytest.mark.second_stage("real clients")
+
+VERSION = "4.4.0"
+"""The newest release of the tools that Maven Central has."""
 
 POM = f"""\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -48,16 +50,21 @@ def tools_class_path() -> str:
     return remembered.read_text().strip()
 
 
+def run_tool(class_path: str, bootstrap: str, name: str, *arguments: str, text: str = "") -> str:
+    """Run a tool by its class, and return its output."""
+    java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", class_path]
+    command = [*java, name, "--bootstrap-server", bootstrap, *arguments]
+    ended = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
 @pytest.fixture
 def tool(tools_class_path: str, bootstrap: str) -> Tool:
-    """Runs a tool by its class, against the server; its standard output."""
+    """Return a function that runs a tool by its class against the server and returns its output."""
 
-    def run(name: str, *arguments: str, given: str = "") -> str:
-        java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", tools_class_path]
-        command = [*java, name, "--bootstrap-server", bootstrap, *arguments]
-        ended = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60)
-        assert ended.returncode == 0, ended.stdout + ended.stderr
-        return ended.stdout
+    def run(name: str, *arguments: str, text: str = "") -> str:
+        return run_tool(tools_class_path, bootstrap, name, *arguments, text=text)
 
     return run
 
@@ -67,9 +74,9 @@ def rows(output: str) -> list[list[str]]:
     return [line.split() for line in output.splitlines() if line.strip()]
 
 
-def test_a_group_is_worked_with_from_the_command_line(tool: Tool, make_topic: Callable[..., str], name: str) -> None:
+def test_kafkas_tools_administer_a_group(tool: Tool, make_topic: Callable[..., str], name: str) -> None:
     topic, group = make_topic(2), f"{name}-group"
-    tool("org.apache.kafka.tools.ConsoleProducer", "--topic", topic, given="one\ntwo\nthree\n")
+    tool("org.apache.kafka.tools.ConsoleProducer", "--topic", topic, text="one\ntwo\nthree\n")
     options = ["--topic", topic, "--group", group, "--from-beginning", "--max-messages", "3", "--timeout-ms", "30000"]
     consumed = tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *options)
     assert sorted(consumed.split()) == ["one", "three", "two"]
@@ -90,7 +97,7 @@ def test_a_group_is_worked_with_from_the_command_line(tool: Tool, make_topic: Ca
     assert group not in tool(GROUPS, "--list")
 
 
-def test_a_topic_is_grown_and_deleted_from_the_command_line(tool: Tool, make_topic: Callable[..., str]) -> None:
+def test_kafkas_tools_grow_and_delete_a_topic(tool: Tool, make_topic: Callable[..., str]) -> None:
     topic = make_topic(2)
     tool(TOPICS, "--alter", "--topic", topic, "--partitions", "5")
     ends = tool("org.apache.kafka.tools.GetOffsetShell", "--topic", topic)
@@ -99,7 +106,7 @@ def test_a_topic_is_grown_and_deleted_from_the_command_line(tool: Tool, make_top
     assert topic not in tool(TOPICS, "--list")
 
 
-def test_logs_and_transactions_are_seen_from_the_command_line(
+def test_kafkas_tools_show_logs_and_transactions(
     tool: Tool, make_topic: Callable[..., str], admin: AdminClient, bootstrap: str, name: str, tmp_path: Path
 ) -> None:
     topic = make_topic(2)

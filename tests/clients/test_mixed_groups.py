@@ -2,7 +2,9 @@
 
 import pytest
 
-from .harness import CLIENTS, Client, Crew, Member, all_of
+from .harness import CLIENTS, Client, ClientProcesses, Member, all_of
+
+pytestmark = pytest.mark.second_stage("real clients")
 
 KP3, KP23 = CLIENTS["kafka-python-3.0"], CLIENTS["kafka-python-2.3"]
 AIO, CK = CLIENTS["aiokafka-0.14"], CLIENTS["confluent-kafka-2.16"]
@@ -11,87 +13,89 @@ AIO, CK = CLIENTS["aiokafka-0.14"], CLIENTS["confluent-kafka-2.16"]
 # drive one another in circles on any coordinator, so here it keeps to its default, roundrobin alone.
 
 
-def test_one_group_of_kafka_python_and_aiokafka(crew: Crew, make_topic) -> None:
+def test_kafka_python_and_aiokafka_share_one_group(processes: ClientProcesses, make_topic) -> None:
     topic = make_topic(6)
     partitions = all_of({topic: 6})
     # With the defaults of both: roundrobin is all that aiokafka offers.
-    members = [crew.start(KP3, topics=[topic]), crew.start(AIO, topics=[topic])]
-    crew.shared(members, partitions, [3, 3])
-    crew.start(CK).do("produce", topic=topic, records=[[n % 6, None, f"{n}", []] for n in range(60)])
-    crew.consumed(members, topic, 60)
+    members = [processes.start(KP3, topics=[topic]), processes.start(AIO, topics=[topic])]
+    processes.shared(members, partitions, [3, 3])
+    processes.start(CK).do("produce", topic=topic, records=[[n % 6, None, f"{n}", []] for n in range(60)])
+    processes.consumed(members, topic, 60)
     assert sorted(int(record[3]) for member in members for record in member.records(topic)) == list(range(60))
     for member in members:
         member.do("commit")
     members[0].close()
-    crew.shared(members[1:], partitions, [6])
+    processes.shared(members[1:], partitions, [6])
     assert [members[1].do("committed", topic=topic, partition=p) for p in range(6)] == [10] * 6
 
 
-def test_one_group_of_every_client(crew: Crew, make_topic) -> None:
+def test_every_client_shares_one_group(processes: ClientProcesses, make_topic) -> None:
     topic = make_topic(12)
-    members = [crew.start(client, topics=[topic]) for client in CLIENTS.values()]
-    crew.shared(members, all_of({topic: 12}), [2] * 6)
+    members = [processes.start(client, topics=[topic]) for client in CLIENTS.values()]
+    processes.shared(members, all_of({topic: 12}), [2] * 6)
     before = {member.name: member.generation for member in members}
     members.pop(2).close()
-    crew.shared(members, all_of({topic: 12}), [2, 2, 2, 3, 3])
+    processes.shared(members, all_of({topic: 12}), [2, 2, 2, 3, 3])
     assert all(member.generation > before[member.name] for member in members)
 
 
 @pytest.mark.parametrize("library", [KP3, KP23, CK], ids=lambda library: library.name)
-def test_the_assignor_is_one_that_every_member_has(library: Client, crew: Crew, make_topic) -> None:
+def test_every_member_supports_the_assignor_of_the_group(
+    library: Client, processes: ClientProcesses, make_topic
+) -> None:
     topic = make_topic(4)
-    both = crew.start(library, topics=[topic], assignors=["range", "roundrobin"])
-    crew.shared([both], all_of({topic: 4}), [4])
-    admin = crew.start(KP3)
-    assert admin.do("describe_group", group=crew.group)["protocol"] == "range"
-    other = crew.start(library, topics=[topic], assignors=["roundrobin"])
-    crew.shared([both, other], all_of({topic: 4}), [2, 2])
-    assert admin.do("describe_group", group=crew.group)["protocol"] == "roundrobin"
+    both = processes.start(library, topics=[topic], assignors=["range", "roundrobin"])
+    processes.shared([both], all_of({topic: 4}), [4])
+    admin = processes.start(KP3)
+    assert admin.do("describe_group", group=processes.group)["protocol"] == "range"
+    other = processes.start(library, topics=[topic], assignors=["roundrobin"])
+    processes.shared([both, other], all_of({topic: 4}), [2, 2])
+    assert admin.do("describe_group", group=processes.group)["protocol"] == "roundrobin"
     first = min((both, other), key=lambda member: member.member_id)
     assert sorted(first.owns) == [(topic, 0), (topic, 2)]
 
 
-def test_a_member_with_nothing_in_common_is_turned_away(crew: Crew, make_topic) -> None:
+def test_a_member_with_nothing_in_common_is_turned_away(processes: ClientProcesses, make_topic) -> None:
     topic = make_topic(4)
-    settled = crew.start(KP3, topics=[topic], assignors=["range"])
-    crew.shared([settled], all_of({topic: 4}), [4])
+    settled = processes.start(KP3, topics=[topic], assignors=["range"])
+    processes.shared([settled], all_of({topic: 4}), [4])
     generation = settled.generation
-    stranger = crew.start(KP3, topics=[topic], assignors=["roundrobin"])
-    refusal = crew.wait(lambda: stranger.named("error"), "the stranger is told why")
+    stranger = processes.start(KP3, topics=[topic], assignors=["roundrobin"])
+    refusal = processes.wait(lambda: stranger.events_of("error"), "the stranger is told why")
     assert refusal[0]["name"] == "InconsistentGroupProtocolError"
     assert settled.do("describe")["generation"] == generation
     assert settled.owns == set(all_of({topic: 4}))
 
 
-def test_from_eager_to_cooperative_in_two_rolling_restarts(crew: Crew, make_topic) -> None:
-    """Seed of every upgrade guide: first the new assignor beside the old one, then the old one removed.
+def test_two_rolling_restarts_change_eager_to_cooperative(processes: ClientProcesses, make_topic) -> None:
+    """Follow the upgrade guides: add the new assignor beside the old one, then remove the old one.
 
     kafka-python alone can be told to do this (librdkafka refuses lists that mix, aiokafka has no cooperative assignor).
     """
     topic = make_topic(6)
     partitions = all_of({topic: 6})
-    admin = crew.start(KP3)
+    admin = processes.start(KP3)
 
     def start(assignors: list[str]) -> Member:
-        return crew.start(KP3, topics=[topic], assignors=assignors)
+        return processes.start(KP3, topics=[topic], assignors=assignors)
 
     def restart_each(members: list[Member], assignors: list[str]) -> list[Member]:
         for number in range(len(members)):
             members[number].close()
             members[number] = start(assignors)
-            crew.shared(members, partitions, [2, 2, 2])
+            processes.shared(members, partitions, [2, 2, 2])
         return members
 
     members = [start(["range"]) for _ in range(3)]
-    crew.shared(members, partitions, [2, 2, 2])
+    processes.shared(members, partitions, [2, 2, 2])
     members = restart_each(members, ["cooperative-sticky", "range"])
-    # Every member has both now, and prefers the new one; each still gives up everything in a rebalance.
-    assert admin.do("describe_group", group=crew.group)["protocol"] == "cooperative-sticky"
+    # Every member has both now, and prefers the new one; each still gives up all partitions in a rebalance.
+    assert admin.do("describe_group", group=processes.group)["protocol"] == "cooperative-sticky"
     members = restart_each(members, ["cooperative-sticky"])
 
     before = {member.name: (member.owns, len(member.events)) for member in members}
     members.pop().close()
-    crew.shared(members, partitions, [3, 3])
+    processes.shared(members, partitions, [3, 3])
     for member in members:
         owned, rebalances = before[member.name]
         assert owned < member.owns

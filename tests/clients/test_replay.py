@@ -12,12 +12,15 @@ import orjson
 import pytest
 import trio
 
+from bench.replaying import record, replay
 from kafka_shim.lab.replay import Replay
 from kafka_shim.lab.snapshots import snapshot
 from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.testing.sandbox import Sandbox
 
-from .harness import CLIENTS, SHORT_SESSION_MS, Crew, all_of
+from .harness import CLIENTS, SHORT_SESSION_MS, ClientProcesses, all_of
+
+pytestmark = pytest.mark.second_stage("real clients")
 
 OF_THREE_LIBRARIES = [CLIENTS[name] for name in ("kafka-python-3.0", "aiokafka-0.14", "confluent-kafka-2.16")]
 
@@ -27,7 +30,7 @@ def shim(*arguments: str | Path) -> list[str]:
 
 
 async def goes_on(journal: Path) -> None:
-    """From when the three shared the partitions on: a puppet plays each of them, and nothing more happens."""
+    """Continue from the moment the three shared the partitions: a puppet plays each, and nothing more happens."""
     with journal.open("rb") as lines:
         replay = Replay(lines)
         sandbox = Sandbox(replay)
@@ -56,26 +59,26 @@ def test_a_run_of_real_clients_is_replayed_exactly(store: str, tmp_path: Path) -
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         bootstrap = server.stdout.readline().partition("kafka=")[2].split()[0]
-        crew = Crew(bootstrap, "billing")
+        processes = ClientProcesses(bootstrap, "billing")
         try:
             # The first dies.
             first, *others = OF_THREE_LIBRARIES
-            members = [crew.start(first, topics=["orders"], session_ms=SHORT_SESSION_MS)]
-            members += [crew.start(client, topics=["orders"]) for client in others]
+            members = [processes.start(first, topics=["orders"], session_ms=SHORT_SESSION_MS)]
+            members += [processes.start(client, topics=["orders"]) for client in others]
             partitions = all_of({"orders": 6})
-            crew.shared(members, partitions, [2] * 3)
-            crew.start(OF_THREE_LIBRARIES[0]).do(
+            processes.shared(members, partitions, [2] * 3)
+            processes.start(OF_THREE_LIBRARIES[0]).do(
                 "produce", topic="orders", records=[[p, None, f"{p}-{n}", []] for p in range(6) for n in range(5)]
             )
-            crew.consumed(members, "orders", 30)
+            processes.consumed(members, "orders", 30)
             for member in members:
                 member.do("commit", offsets=[[*partition, 5] for partition in sorted(member.owns)])
             members[0].kill()
-            crew.shared(members[1:], partitions, [3, 3])
+            processes.shared(members[1:], partitions, [3, 3])
             members[1].close()
-            crew.shared(members[2:], partitions, [6])
+            processes.shared(members[2:], partitions, [6])
         finally:
-            crew.end()
+            processes.end()
             server.send_signal(signal.SIGTERM)
     assert server.returncode == 0
 
@@ -88,8 +91,8 @@ def test_a_run_of_real_clients_is_replayed_exactly(store: str, tmp_path: Path) -
     inputs = journal.read_bytes().splitlines()[1:]
     answers = sum(len(orjson.loads(line).get("out", ())) for line in inputs)
     assert answers > 100
-    shown = orjson.loads(played.stdout)
-    assert (shown["seq"], shown["answers"]) == (len(inputs), answers)
+    result = orjson.loads(played.stdout)
+    assert (result["seq"], result["answers"]) == (len(inputs), answers)
     assert again.read_bytes() == trace.read_bytes()
 
     with journal.open("rb") as lines:
@@ -97,8 +100,16 @@ def test_a_run_of_real_clients_is_replayed_exactly(store: str, tmp_path: Path) -
         replay.run()
     trio.run(goes_on, journal)
     if store == "sqlite":
-        kept = SqliteStore(tmp_path / "groups.db", 50)
-        kept.open()
+        on_disk = SqliteStore(tmp_path / "groups.db", 50)
+        on_disk.open()
         for partition in range(50):
-            assert dict(kept.load(partition)) == dict(replay.store.load(partition))
-        kept.close()
+            assert dict(on_disk.load(partition)) == dict(replay.store.load(partition))
+        on_disk.close()
+
+
+def test_a_run_of_ten_groups_with_transactions_and_share_consumers_is_replayed(tmp_path: Path) -> None:
+    """Many parked fetches wait for the same records. `python -m bench.replaying` does the same for ten minutes."""
+    result = replay(record(tmp_path, seconds=3, groups=10, members=4, seed=1))
+    assert result["error"] == ""
+    assert result["end_reason"] == ""
+    assert result["answers"] > 300

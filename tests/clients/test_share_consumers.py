@@ -22,6 +22,8 @@ from kafka_shim.conformance.clients.builds import KAFKA
 from kafka_shim.conformance.targets.base import TargetError
 from kafka_shim.conformance.targets.kafka import class_path
 
+pytestmark = pytest.mark.second_stage("real clients")
+
 PATIENCE = 40.0
 """Seconds a client may take on a machine that is busy."""
 
@@ -62,11 +64,11 @@ class Java:
 
     def poll_until(self, name: str, count: int = 1) -> list[str]:
         """Poll until so many records came."""
-        ends, found = time.monotonic() + PATIENCE, []
-        while len(found) < count:
-            assert time.monotonic() < ends, found
-            found += self.poll(name)
-        return found
+        ends, records = time.monotonic() + PATIENCE, []
+        while len(records) < count:
+            assert time.monotonic() < ends, records
+            records += self.poll(name)
+        return records
 
     def end(self) -> None:
         self._process.kill()
@@ -122,8 +124,8 @@ def test_records_are_accepted_released_and_rejected(
     topic = make_topic(1)
     produce(bootstrap, topic, "a", "b", "c")
     java.say(f"new {topic}-1 {group} {topic} explicit")
-    found = java.poll_until(f"{topic}-1", 3)
-    assert found == ["0:a:1", "1:b:1", "2:c:1"]
+    records = java.poll_until(f"{topic}-1", 3)
+    assert records == ["0:a:1", "1:b:1", "2:c:1"]
     for offset, kind in enumerate(["ACCEPT", "RELEASE", "REJECT"]):
         java.say(f"acknowledge {topic}-1 {offset} {kind}")
     assert "Optional.empty" in " ".join(java.say(f"commit {topic}-1")), "the commit of each partition succeeded"

@@ -1,10 +1,12 @@
-"""Consume, transform, produce: what one transaction reads, writes and commits counts together or not at all."""
+"""Consume, transform, produce: the reads, writes and commits of one transaction count together or not at all."""
 
 import json
 from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+pytestmark = pytest.mark.second_stage("real clients")
 
 
 class Pipe:
@@ -27,12 +29,12 @@ class Pipe:
         self.producer.init_transactions(30)
 
     def run(self, count: int, *, commit: bool) -> list[bytes]:
-        """Move `count` records, and commit or abort; what was moved. What was aborted is read again."""
+        """Move `count` records, commit or abort, and return them. Aborted records are read again."""
         self.producer.begin_transaction()
-        moved = []
+        values = []
         for message in self.consumer.consume(count, 30):
             assert message.error() is None
-            moved.append(message.value())
+            values.append(message.value())
             self.producer.produce(self.target, message.value() + (b"+" if commit else b"-"))
         self.producer.flush(30)
         positions = [each for each in self.consumer.position(self.consumer.assignment()) if each.offset >= 0]
@@ -43,24 +45,24 @@ class Pipe:
             self.producer.abort_transaction(30)
             for each in self.consumer.committed(self.consumer.assignment(), 30):
                 self.consumer.seek(TopicPartition(each.topic, each.partition, max(each.offset, 0)))
-        return moved
+        return values
 
 
 def read(bootstrap: str, name: str, topic: str, isolation: str) -> list[bytes]:
-    """Everything in a topic of one partition."""
+    """Return all values in a topic of one partition."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": name, "isolation.level": isolation, "enable.partition.eof": True}
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found = []
+    values = []
     while True:
         message = consumer.poll(30)
         assert message is not None
         if message.error():
             assert message.error().code() == KafkaError._PARTITION_EOF
             consumer.close()
-            return found
-        found.append(message.value())
+            return values
+        values.append(message.value())
 
 
 def fill(bootstrap: str, topic: str, count: int) -> list[bytes]:
@@ -72,7 +74,9 @@ def fill(bootstrap: str, topic: str, count: int) -> list[bytes]:
     return values
 
 
-def test_consume_transform_produce(bootstrap: str, name: str, make_topic: Callable[..., str]) -> None:
+def test_a_transaction_consumes_transforms_and_produces(
+    bootstrap: str, name: str, make_topic: Callable[..., str]
+) -> None:
     source, target = make_topic(1, "-in"), make_topic(1, "-out")
     values = fill(bootstrap, source, 30)
     pipe = Pipe(bootstrap, name, source, target)
@@ -87,7 +91,7 @@ def test_consume_transform_produce(bootstrap: str, name: str, make_topic: Callab
     assert sorted(everything) == sorted([v + b"+" for v in values] + [v + b"-" for v in values[10:20]])
 
 
-def test_what_is_not_committed_yet_is_not_read(bootstrap: str, name: str, make_topic: Callable[..., str]) -> None:
+def test_uncommitted_records_are_not_read(bootstrap: str, name: str, make_topic: Callable[..., str]) -> None:
     topic = make_topic(1)
     fill(bootstrap, topic, 1)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})

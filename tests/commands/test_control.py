@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import pytest
 
 from kafka_shim.cli import main
 from kafka_shim.commands.asking import TOKEN
-from kafka_shim.commands.faults import _ACTIONS
-from kafka_shim.lab.faults import ACTIONS
+from kafka_shim.lab.faults import Plan
+from kafka_shim.lab.interception import MATCH_FIELDS
 from kafka_shim.testing import CoordinatorServer
 
 SHIM = Path(sys.executable).parent / "kafka-shim"
@@ -54,9 +55,9 @@ class Shell:
         return json.loads(self.output(*arguments, "--json"))
 
     def refused(self, *arguments: str) -> str:
-        """One sentence on standard error, exit code 2."""
+        """One sentence on standard error; exit code 3 for a group that the server has not, and 2 for other errors."""
         code, out, err = self.run(*arguments)
-        assert (code, out) == (2, "")
+        assert (code, out) == (3 if "There is no " in err else 2, "")
         assert err.startswith("kafka-shim: ")
         assert len(err.splitlines()) == 1
         return err.removeprefix("kafka-shim: ").strip()
@@ -67,24 +68,24 @@ def shell(server: CoordinatorServer, capsys: pytest.CaptureFixture[str], monkeyp
     return Shell(server.control_url, capsys, monkeypatch)
 
 
-def test_groups_are_made_seen_rewound_and_deleted(server: CoordinatorServer, shell: Shell) -> None:
-    assert shell.output("groups", "create", "b", "--ephemeral", "--heartbeat-bound-ms", "9000") == "b is made.\n"
+def test_groups_are_created_shown_rewound_and_deleted(server: CoordinatorServer, shell: Shell) -> None:
+    assert shell.output("groups", "create", "b", "--ephemeral", "--heartbeat-bound-ms", "9000") == "b is created.\n"
     puppet = server.puppet("b", ["orders"], client_id="[bold]x")
-    found = server.group("b").stable(members=1)
+    state = server.group("b").stable(members=1)
     assert shell.json("groups", "list")[0]["protocol"] == "range"
     assert shell.output("groups", "list").splitlines()[1].split() == ["b", "Stable", "1", "1", "range", "1"]
     output = shell.output("groups", "describe", "b")
     assert "protocol range" in output
     assert "it goes with its last member, a member is silent for 9000 ms at most" in output
-    assert found.members[0].member_id in output
+    assert state.members[0].member_id in output
     assert "orders 0,1,2,3" in output
     assert shell.json("groups", "describe", "b")["heartbeat_bound_ms"] == 9000
-    assert shell.output("groups", "rewind", "b", "orders:1=0") == "b is rewound; of 1 members all have begun anew.\n"
+    assert shell.output("groups", "rewind", "b", "orders:1=0") == "b is rewound; of 1 members all have restarted.\n"
     assert shell.refused("groups", "delete", "b") == "The group has members."
     server.group("b").stable(members=1)
     puppet.leave()
     server.group("b").next("group", change="deleted")
-    assert shell.refused("groups", "delete", "b") == "There is no such group."
+    assert shell.refused("groups", "delete", "b") == "There is no group 'b'; `kafka-shim groups list` shows all."
 
 
 def test_faults_are_added_listed_and_cleared(shell: Shell) -> None:
@@ -99,8 +100,43 @@ def test_faults_are_added_listed_and_cleared(shell: Shell) -> None:
     assert shell.output("faults", "clear") == "There was none.\n"
 
 
-def test_every_action_of_a_fault_is_known() -> None:
-    assert _ACTIONS == ACTIONS
+def test_the_help_of_a_fault_names_its_fields(shell: Shell) -> None:
+    output = shell.output("faults", "add", "--help")
+    for field in (
+        *MATCH_FIELDS - {"error"},
+        *(set(Plan.__dataclass_fields__) - {"action", "code"}),
+        "optional",
+        "error",
+    ):
+        assert f"{field}=" in output
+    assert "KAFKA_SHIM_CONTROL" in output
+
+
+def test_the_clock_moves(shell: Shell) -> None:
+    assert ", frozen, " in shell.output("clock", "freeze")
+    before = shell.json("clock")["now"]
+    assert shell.json("clock", "advance", "10")["now"] == pytest.approx(before + 10)
+    assert ", running, " in shell.output("clock", "resume")
+    assert shell.refused("clock", "advance").startswith("Seconds belong to")
+
+
+def test_brokers_stop_and_start(shell: Shell) -> None:
+    assert shell.json("brokers", "list")[0]["up"] is True
+    assert shell.output("brokers", "kill", "1").strip().endswith(" down")
+    assert shell.refused("brokers", "stop", "1") == "Broker 1 is down already."
+    assert shell.output("brokers", "restart", "1").strip().endswith(" up")
+
+
+def test_puppets_join_and_crash(shell: Shell, server: CoordinatorServer) -> None:
+    assert shell.output("puppets", "list") == "There is none.\n"
+    puppet = shell.json("puppets", "start", "crowd", "orders", "client_id=7", "kind=consumer")
+    assert (puppet["client_id"], puppet["kind"]) == ("7", "consumer")
+    server.group("crowd").stable(members=["7"])
+    shell.output("puppets", "do", str(puppet["puppet"]), "leave")
+    server.group("crowd").empty()
+    assert shell.refused("puppets", "do", "999", "leave").startswith(
+        "There is no puppet 999; `kafka-shim puppets list`"
+    )
 
 
 def test_topics_are_created_listed_and_deleted(shell: Shell) -> None:
@@ -111,39 +147,108 @@ def test_topics_are_created_listed_and_deleted(shell: Shell) -> None:
     assert shell.output("topics", "delete", "bills") == "bills is deleted.\n"
 
 
+def test_records_are_produced_described_and_consumed(
+    server: CoordinatorServer, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.create_topic("letters", 2, {"max.message.bytes": 9999})
+    assert shell.output("produce", "letters", "one", "two", "--key", "k", "--partition", "1", "--header", "h=x") == (
+        "letters:1=0\nletters:1=1\n"
+    )
+    monkeypatch.setattr(sys, "stdin", StringIO("three\nfour\n"))
+    assert shell.json("produce", "letters", "--partition", "0") == [
+        {"partition": 0, "offset": 0},
+        {"partition": 0, "offset": 1},
+    ]
+    server.produce("letters", b"\xff", None, partition=1)
+    described = shell.json("topics", "describe", "letters")
+    assert [(each["start_offset"], each["end_offset"]) for each in described["partitions"]] == [(0, 2), (0, 4)]
+    assert "settings of its own: max.message.bytes=9999" in shell.output("topics", "describe", "letters")
+    assert shell.output("consume", "letters").splitlines() == [
+        "letters:0=0 three",
+        "letters:0=1 four",
+        "letters:1=0 k: one",
+        "letters:1=1 k: two",
+        "letters:1=2 /w==",
+        "letters:1=3 (null)",
+    ]
+    output = shell.output("consume", "letters", "--partition", "1", "--from", "1", "--json")
+    first, second, _ = map(json.loads, output.splitlines())
+    assert (first["key"], first["headers"], first["base64"]) == ("k", [["h", "x"]], False)
+    assert (second["value"], second["base64"]) == ("/w==", True)
+    code, out, err = shell.run("consume", "letters", "--most", "1")
+    assert (code, out, err) == (0, "letters:0=0 three\n", "There are more: --from and --most choose others.\n")
+
+
+def test_the_lag_of_a_group_is_shown(server: CoordinatorServer, shell: Shell) -> None:
+    shell.output("groups", "create", "empty")
+    assert shell.output("groups", "lag", "empty") == "It has committed no offset.\n"
+    server.create_topic("backlog")
+    server.produce("backlog", "a", "b", "c")
+    server.seed_offsets("late", {("backlog", 0): 1})
+    assert shell.json("groups", "lag", "late") == [{"topic": "backlog", "partition": 0, "offset": 1, "lag": 2}]
+    assert shell.output("groups", "lag", "late").splitlines()[1:] == ["backlog  0          1       2  ", "2 in all"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["groups", "describe", "nobody"], "There is no such group."),
-        (["groups", "describe", ""], "A name is not empty."),
+        (["groups", "describe", "nobody"], "There is no group 'nobody'; `kafka-shim groups list` shows all."),
+        (["groups", "describe", ""], "A name must not be empty."),
         (["groups", "rewind", "b", "orders:0"], "'orders:0' is not of the form TOPIC:PARTITION=OFFSET."),
         (["groups", "rewind", "b", "orders:0=x"], "'orders:0=x' is not of the form TOPIC:PARTITION=OFFSET."),
-        (["groups", "rewind", "nobody", "orders:0=1"], "There is no such group."),
-        (["faults", "add", "error", "api=Heartbeat"], "Object missing required field 'error'."),
-        (["faults", "add", "drop", "colour=red"], "Object contains unknown field 'colour'."),
+        (
+            ["groups", "rewind", "nobody", "orders:0=1"],
+            "There is no group 'nobody'; `kafka-shim groups list` shows all.",
+        ),
+        (["faults", "add", "error", "api=Heartbeat"], "The field 'error' is missing."),
+        (["faults", "add", "drop", "apis=Fetch"], "'apis' is not a field; did you mean 'api'?"),
+        (["faults", "add", "drop", "api=fech"], "'fech' is not a valid api; did you mean 'Fetch'?"),
+        (["faults", "add", "error", "error=NOT_COORDINATER"], "is not a valid error; did you mean 'NOT_COORDINATOR'?"),
+        (["faults", "add", "drop", "role=boss"], "'boss' is not a valid role; there are follower, leader."),
         (["faults", "add", "drop", "times"], "'times' is not of the form NAME=VALUE."),
         (["faults", "add", "explode"], "'explode' is not one of"),
-        (["faults", "clear", "99"], "There is no such fault."),
+        (["faults", "clear", "99"], "There is no fault 99; `kafka-shim faults list` shows all."),
         (["topics", "create", "a b"], "Expected a name of 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-' in 'topic'."),
-        (["topics", "delete", "nope"], "There is no such topic."),
+        (["topics", "delete", "nope"], "There is no topic 'nope'; `kafka-shim topics list` shows all."),
+        (["topics", "describe", "nope"], "There is no topic 'nope'; `kafka-shim topics list` shows all."),
+        (["groups", "lag", "nobody"], "There is no group 'nobody'; `kafka-shim groups list` shows all."),
+        (["produce", "nope", "x"], "There is no topic 'nope'; `kafka-shim topics list` shows all."),
+        (["produce", "orders", "x", "--partition", "4"], "There is no partition 4; the topic has 4."),
+        (["produce", "orders", "x", "--header", "h"], "'h' is not of the form NAME=VALUE."),
+        (
+            ["produce", "__consumer_offsets", "x"],
+            "There is no topic '__consumer_offsets'; `kafka-shim topics list` shows all.",
+        ),
+        (["consume", "orders", "--partition", "9"], "There is no partition 9; the topic has 4."),
     ],
 )
-def test_what_cannot_be_is_one_sentence(shell: Shell, arguments: list[str], sentence: str) -> None:
+def test_impossible_arguments_are_refused_in_one_sentence(shell: Shell, arguments: list[str], sentence: str) -> None:
     assert sentence in shell.refused(*arguments)
 
 
-def test_who_cannot_be_asked_is_named(shell: Shell) -> None:
+def test_the_port_for_clients_is_no_control_server(server: CoordinatorServer, shell: Shell) -> None:
+    output = shell.refused("groups", "list", "--control", f"http://{server.bootstrap}")
+    assert "is not a control server of kafka-shim: name the address of `serve --control`." in output
+
+
+def test_a_trace_is_read_where_the_environment_names_a_server(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "trace.jsonl").write_text("x\n")
+    output = shell.refused("trace", "show", str(tmp_path / "trace.jsonl"))
+    assert output == f"Line 1 of {tmp_path / 'trace.jsonl'} is not an event of a trace."
+
+
+def test_an_unreachable_server_is_named(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         control = f"http://127.0.0.1:{nobody.getsockname()[1]}"
     output = shell.refused("groups", "list", "--control", control)
     assert output.startswith(
-        f"Nothing answers at {control}: start `kafka-shim serve --control HOST:PORT`, or say where"
+        f"Nothing answers at {control}: start `kafka-shim serve --control HOST:PORT`, or name its address"
     )
     for address in ("no where", "ftp://127.0.0.1"):
-        assert "is no address of a control server" in shell.refused("topics", "list", "--control", address)
+        assert "is not the address of a control server" in shell.refused("topics", "list", "--control", address)
 
 
-def test_another_server_is_told_from_ours(shell: Shell) -> None:
+def test_another_http_server_is_recognised(shell: Shell) -> None:
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path.endswith("topics") else 404)
@@ -156,28 +261,30 @@ def test_another_server_is_told_from_ours(shell: Shell) -> None:
         threading.Thread(target=other.serve_forever, daemon=True).start()
         control = f"http://127.0.0.1:{other.server_port}"
         output = shell.refused("groups", "list", "--control", control)
-        assert output == f"{control} is no control server of kafka-shim: it answers 404."
-        assert shell.refused("topics", "list", "--control", control) == f"{control} is no control server of kafka-shim."
+        assert output == f"{control} is not a control server of kafka-shim: it answers 404."
+        assert (
+            shell.refused("topics", "list", "--control", control) == f"{control} is not a control server of kafka-shim."
+        )
         other.shutdown()
 
 
-def test_the_token_is_asked_for(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_token_is_requested(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     with CoordinatorServer() as guarded:
         control = guarded.wait(guarded.kit.serve_control, "127.0.0.1", 0, "s3cret")
         monkeypatch.setenv("KAFKA_SHIM_CONTROL", control)
         assert shell.refused("groups", "list") == f"{control} needs its token: put it into {TOKEN}."
         monkeypatch.setenv(TOKEN, "wrong")
-        assert shell.refused("groups", "list") == f"The token in {TOKEN} is not that of {control}."
+        assert shell.refused("groups", "list") == f"{control} refuses the token in {TOKEN}."
         monkeypatch.setenv(TOKEN, "s3cret")
         assert shell.json("groups", "list") == []
         monkeypatch.setenv(TOKEN, "s3\ncret")
-        assert shell.refused("groups", "list") == f"What is in {TOKEN} is no token."
+        assert shell.refused("groups", "list") == f"{TOKEN} is not a valid token: it must be printable ASCII."
 
 
 def watching(server: CoordinatorServer, *arguments: str) -> subprocess.Popen[str]:
-    """`groups watch`, as soon as it has shown something."""
+    """Start `groups watch`, and yield it after its first line."""
     command = [SHIM, "groups", "watch", "--control", server.control_url, *arguments]
-    # Whoever runs the tests in the background of a shell has let their children ignore interrupts.
+    # A shell lets the children of its background jobs ignore interrupts.
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     watch = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
     assert watch.stdout is not None
@@ -211,7 +318,7 @@ def test_watching_ends_with_the_server() -> None:
     assert all(json.loads(line)["event"] for line in out.splitlines())
 
 
-def test_watching_ends_when_nobody_reads(server: CoordinatorServer) -> None:
+def test_watching_ends_when_its_output_is_closed(server: CoordinatorServer) -> None:
     watch = watching(server)
     assert watch.stdout is not None
     assert watch.stderr is not None

@@ -1,4 +1,4 @@
-"""`kafka-shim serve --journal` and `kafka-shim replay` as they are typed."""
+"""`kafka-shim serve --journal` and `kafka-shim replay`, run as commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shim(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def record(journal: Path) -> Simulation:
-    """Two members, of which one dies and is missed."""
+    """Record two members, one of which dies and expires."""
     simulation = Simulation(topics={"orders": 4}, journal=journal)
     assert simulation.journal is not None
     with simulation.journal:
@@ -38,7 +38,8 @@ def record(journal: Path) -> Simulation:
     return simulation
 
 
-def test_it_shows_the_groups_at_the_end_and_at_any_moment(tmp_path: Path) -> None:
+@pytest.mark.second_stage("many processes")
+def test_replay_shows_the_groups_at_the_end_and_at_any_moment(tmp_path: Path) -> None:
     journal = tmp_path / "journal.jsonl"
     record(journal)
     lines = [orjson.loads(line) for line in journal.read_bytes().splitlines()[1:]]
@@ -55,30 +56,30 @@ def test_it_shows_the_groups_at_the_end_and_at_any_moment(tmp_path: Path) -> Non
     assert all(0 < timer["in"] <= 10 for timer in group["timers"])
 
     page = tmp_path / "run.html"
-    told = shim("replay", journal, "--until", str(before), "--html", page)
-    assert re.search(r"run\.html has the bytes of [1-9]\d* requests\.", told.stderr)
+    result = shim("replay", journal, "--until", str(before), "--html", page)
+    assert re.search(r"run\.html has the bytes of [1-9]\d* requests\.", result.stderr)
     assert b"window.FRAMES" in page.read_bytes()
     refused = shim("replay", journal, "--html", tmp_path / "none" / "run.html")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
-    shown = shim("replay", journal, "--until", str(before), "--utc")
-    assert f"Replayed {before} inputs, to " in shown.stdout
-    assert "each as recorded" in shown.stdout
-    assert "billing  Stable, generation or epoch 1" in shown.stdout
-    assert shown.stdout.count("  session timer fires in ") == 2
+    result = shim("replay", journal, "--until", str(before), "--utc")
+    assert f"Replayed {before} inputs, to " in result.stdout
+    assert "each as recorded" in result.stdout
+    assert "billing  Stable, generation or epoch 1" in result.stdout
+    assert result.stdout.count("  session timer fires in ") == 2
 
 
-def test_the_last_input_is_shown_as_annotated_hex(tmp_path: Path) -> None:
+def test_replay_prints_the_last_input_as_annotated_hex(tmp_path: Path) -> None:
     journal = tmp_path / "journal.jsonl"
     record(journal)
     lines = [orjson.loads(line) for line in journal.read_bytes().splitlines()[1:]]
     heartbeat = next(line for line in lines if line["in"] == "bytes" and b64decode(line["data"])[4:6] == b"\0\x0c")
-    shown = shim("replay", journal, "--until", str(heartbeat["seq"]), "--frames").stdout
-    request, answer = re.findall(r"^Heartbeat v4, (request|answer) on connection \d+, (\d+) bytes$", shown, re.M)
+    text = shim("replay", journal, "--until", str(heartbeat["seq"]), "--frames").stdout
+    request, answer = re.findall(r"^Heartbeat v4, (request|answer) on connection \d+, (\d+) bytes$", text, re.M)
     assert request == ("request", str(len(b64decode(heartbeat["data"]))))
     assert answer == ("answer", str(heartbeat["out"][0][1]))
-    assert re.search(r"^ +\d+  .*  group_id +'billing'$", shown, re.M)
-    assert re.search(r"  error_code +0 NONE$", shown, re.M)
+    assert re.search(r"^ +\d+  .*  group_id +'billing'$", text, re.M)
+    assert re.search(r"  error_code +0 NONE$", text, re.M)
 
 
 def test_a_replay_that_differs_is_exit_code_1_and_one_sentence(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_a_replay_that_differs_is_exit_code_1_and_one_sentence(tmp_path: Path) -
     assert answer.stderr.count("\n") == 1
 
 
-def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_an_impossible_replay_is_refused_in_one_sentence(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     trace.write_text('{"event":"trace"}\n')
     answer = shim("replay", trace)
@@ -103,7 +104,7 @@ def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path) -> None:
     assert "cannot be written" in answer.stderr
 
 
-def test_a_run_that_cannot_go_on_is_refused_in_a_sentence(
+def test_an_impossible_continuation_is_refused_in_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = tmp_path / "journal.jsonl"
@@ -122,7 +123,7 @@ def test_a_run_that_cannot_go_on_is_refused_in_a_sentence(
         assert expected in error
 
 
-def test_what_an_operator_does_is_replayed(tmp_path: Path) -> None:
+def test_replay_repeats_the_actions_of_an_operator(tmp_path: Path) -> None:
     journal = tmp_path / "journal.jsonl"
     words = [
         "serve",
@@ -139,13 +140,13 @@ def test_what_an_operator_does_is_replayed(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         control = server.stdout.readline().partition("control=")[2].strip()
-        made = httpx.post(f"{control}/v1/topics", json={"topic": "orders", "partitions": 3})
+        topic = httpx.post(f"{control}/v1/topics", json={"topic": "orders", "partitions": 3})
         made_group = httpx.post(f"{control}/v1/groups", json={"group": "billing"})
         offsets = [{"topic": "orders", "partition": 0, "offset": 1}]
         rewound = httpx.post(f"{control}/v1/groups/billing/rewind", json={"offsets": offsets})
         httpx.delete(f"{control}/v1/topics/orders")
         server.send_signal(signal.SIGTERM)
-    assert (made.status_code, made_group.status_code, rewound.status_code) == (200, 200, 409)
+    assert (topic.status_code, made_group.status_code, rewound.status_code) == (200, 200, 409)
     assert "journal" in rewound.json()["message"]
     played = shim("replay", journal, "--json")
     assert played.returncode == 0, played.stderr
@@ -156,7 +157,7 @@ def test_what_an_operator_does_is_replayed(tmp_path: Path) -> None:
 
 @contextmanager
 def serving(*words: str | Path) -> Iterator[httpx.Client]:
-    """The control server of a process that serves; the process ends in good order."""
+    """Yield the control server of a serving process, and end the process in good order."""
     command = [sys.executable, "-m", "kafka_shim", *map(str, words), "--control", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -171,11 +172,11 @@ def serving(*words: str | Path) -> Iterator[httpx.Client]:
 
 
 def generations(http: httpx.Client) -> tuple[str, int, int]:
-    shown = http.get("/v1/groups/billing").json()
-    return shown["state"], shown["generation"], len(shown["members"])
+    group = http.get("/v1/groups/billing").json()
+    return group["state"], group["generation"], len(group["members"])
 
 
-def test_a_run_goes_on_from_before_the_kill(tmp_path: Path) -> None:
+def test_a_run_continues_from_the_moment_before_the_kill(tmp_path: Path) -> None:
     journal = tmp_path / "journal.jsonl"
     record(journal)
     before = next(
@@ -193,7 +194,8 @@ def test_a_run_goes_on_from_before_the_kill(tmp_path: Path) -> None:
         assert (answer.status_code, "no journal" in answer.json()["message"]) == (409, True)
 
 
-def test_a_laboratory_goes_on_from_its_own_past(tmp_path: Path) -> None:
+@pytest.mark.second_stage("many processes")
+def test_a_laboratory_continues_from_its_own_past(tmp_path: Path) -> None:
     journal = tmp_path / "journal.jsonl"
     words = ["serve", "--listen", "127.0.0.1:0", "--store", "memory:", "--topic", "orders:4", "--lab"]
     with serving(*words, "--config", "group.initial.rebalance.delay.ms=0", "--journal", journal) as http:
@@ -211,10 +213,17 @@ def test_a_laboratory_goes_on_from_its_own_past(tmp_path: Path) -> None:
         assert generations(http)[::2] == ("Stable", 1)
 
         moment = datetime.fromtimestamp(then["wall"], UTC).isoformat()
-        made = http.post("/v1/sandboxes", json={"until": moment}).json()
-        assert [line.partition(" as ")[0] for line in made["members"]] == [f"puppet {n} goes on" for n in range(1, 6)]
-        assert http.get("/v1/sandboxes").json() == {"journal": True, "ended": False, "sandboxes": [made]}
-        with httpx.Client(base_url=made["control"], timeout=60) as sandbox:
+        sandbox_of_http = http.post("/v1/sandboxes", json={"until": moment}).json()
+        assert [line.partition(" as ")[0] for line in sandbox_of_http["members"]] == [
+            f"puppet {n} continues" for n in range(1, 6)
+        ]
+        assert http.get("/v1/sandboxes").json() == {
+            "journal": True,
+            "ended": False,
+            "end_reason": "",
+            "sandboxes": [sandbox_of_http],
+        }
+        with httpx.Client(base_url=sandbox_of_http["control"], timeout=60) as sandbox:
             assert sandbox.get("/v1/clock").json()["frozen"]
             sandbox.post("/v1/clock", json={"advance": 600})
             assert generations(sandbox)[::2] == ("Stable", 2)
@@ -222,21 +231,28 @@ def test_a_laboratory_goes_on_from_its_own_past(tmp_path: Path) -> None:
             assert [(each["type"], each["state"], len(each["members"])) for each in played_on] == [
                 (kind, "Stable", 1) for kind in others
             ]
-        # The laboratory itself is where it was.
+        # The laboratory itself is unchanged.
         assert generations(http)[::2] == ("Stable", 1)
         assert http.delete("/v1/sandboxes/2").status_code == 404
         refused = http.post("/v1/sandboxes", json={"until": "yesterday"})
-        assert (refused.status_code, "is no time" in refused.json()["message"]) == (409, True)
-        # What a fault does the journal does not have.
-        fault = {"action": "error", "api": "Heartbeat", "error": "UNKNOWN_MEMBER_ID", "optional": True}
+        assert (refused.status_code, "is not a time" in refused.json()["message"]) == (409, True)
+        fault = {"action": "error", "api": "Heartbeat", "error": "UNKNOWN_MEMBER_ID", "times": 1}
         http.post("/v1/faults", json=fault)
-        assert http.get("/v1/sandboxes").json()["ended"]
         http.post("/v1/clock", json={"advance": 20})
+        faults = http.get("/v1/faults").json()["faults"]
+        assert [each["fired"] for each in faults] == [1]
+        assert not http.get("/v1/sandboxes").json()["ended"]
+        generation = http.get("/v1/groups/billing").json()["generation"]
+        # The journal has no input for a store that fails.
+        assert http.post("/v1/store/fail", json={}).is_success
+        assert http.get("/v1/sandboxes").json()["ended"]
     with pytest.raises(httpx.ConnectError):
-        # It ends with its laboratory.
-        httpx.get(made["control"] + "/health")
+        # The sandbox ends with its laboratory.
+        httpx.get(sandbox_of_http["control"] + "/health")
     with journal.open("rb") as lines:
         played = Replay(lines)
         played.run()
     (group,) = [each for each in played.groups() if each["group"] == "billing"]
     assert (group["state"], len(group["members"])) == ("Stable", 1)
+    # The refused member has joined again.
+    assert group["generation"] == generation

@@ -22,14 +22,14 @@ def test_the_story_has_wall_clock_times() -> None:
     assert all("  audit  " in line for line in lines)
 
 
-def test_a_part_of_it_by_time_and_by_number() -> None:
+def test_the_story_takes_a_range_of_times_or_numbers() -> None:
     since = trace("show", TRACE, "--since", "2026-11-21T14:07:18+00:00", "--json").stdout.splitlines()
     assert {json.loads(line)["group"] for line in since} == {"shipping"}
     events = [json.loads(line) for line in trace("show", TRACE, "--seq", "740-752").stdout.splitlines()]
     assert [event["seq"] for event in events] == list(range(740, 753))
 
 
-def test_the_summary_has_the_costliest_first() -> None:
+def test_the_summary_begins_with_the_costliest_cause() -> None:
     rows = json.loads(trace("summary", TRACE, "--json").stdout)
     assert [(row["group"], row["rebalances"]) for row in rows] == [("billing", 6), ("shipping", 15), ("audit", 3)]
     assert rows[0]["causes"] == {"NEW_MEMBER": 4, "SESSION_EXPIRED": 2}
@@ -37,11 +37,11 @@ def test_the_summary_has_the_costliest_first() -> None:
     assert "4 NEW_MEMBER, 2 SESSION_EXPIRED" in text
 
 
-def test_two_groups_side_by_side() -> None:
+def test_compare_puts_two_groups_side_by_side() -> None:
     pair = ["--group", "billing", "--right-group", "shipping"]
-    found = json.loads(trace("compare", TRACE, TRACE, *pair, "--json").stdout)
-    assert found["differs_at"] == 2
-    total = found["rows"][-1]
+    comparison = json.loads(trace("compare", TRACE, TRACE, *pair, "--json").stdout)
+    assert comparison["differs_at"] == 2
+    total = comparison["rows"][-1]
     assert (total["cause"], total["left"]["rebalances"], total["right"]["rebalances"]) == ("total", 6, 15)
     assert (
         "They first differ at rebalance 3: NEW_MEMBER against COOPERATIVE_FOLLOWUP."
@@ -49,7 +49,7 @@ def test_two_groups_side_by_side() -> None:
     )
 
 
-def test_a_rebalance_as_a_sequence_diagram() -> None:
+def test_export_draws_a_rebalance_as_a_sequence_diagram() -> None:
     lines = trace("export", TRACE, "--group", "audit", "--mermaid").stdout.splitlines()
     assert lines[0] == "sequenceDiagram"
     assert "    audit-1->>coordinator: JoinGroup with its id" in lines
@@ -86,7 +86,7 @@ def test_a_trace_is_followed_while_it_grows_and_is_renamed(tmp_path: Path) -> No
         (["follow", "missing"], 2, "missing cannot be read: No such file or directory."),
     ],
 )
-def test_what_cannot_be_is_one_sentence(arguments: list[str], code: int, sentence: str) -> None:
+def test_impossible_arguments_are_refused_in_one_sentence(arguments: list[str], code: int, sentence: str) -> None:
     answer = trace(*arguments)
     assert answer.returncode == code
     assert sentence in answer.stderr

@@ -1,4 +1,4 @@
-"""A streams group in what people look at: the list of groups, the group, its metrics and why it rebalanced."""
+"""A streams group in the list of groups, its description, its metrics, and the answer of `why`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.server.wire import Client
 AT_ONCE = {"group.streams.initial.rebalance.delay.ms": "0"}
 
 
-def test_a_streams_group_is_shown_and_explained() -> None:
+def test_why_explains_a_streams_group() -> None:
     coordinator = Coordinator(topics={"t": 4}, config=AT_ONCE, control=True)
     coordinator.start()
     try:
@@ -59,6 +59,6 @@ def test_a_streams_group_is_shown_and_explained() -> None:
             result = CliRunner().invoke(why, ["app", "--control", control.removeprefix("http://")])
             assert result.exit_code == 0, result.output
             assert "app  streams, sticky, 2 members" in result.output
-            assert "waits for a, which is to give up 2 partitions" in result.output
+            assert "waits for a, which must give up 2 partitions" in result.output
     finally:
         coordinator.stop()

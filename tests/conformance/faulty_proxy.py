@@ -1,4 +1,4 @@
-"""A proxy between the suite and a coordinator that puts faults into answers: what a wrong broker would answer."""
+"""A proxy between the suite and a coordinator that puts faults into answers, as a wrong broker would send them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ FIVE: Mapping[str, Fault] = {
 
 
 class FaultyProxy:
-    """Hands every frame on, and changes the answers of the APIs that have a fault."""
+    """Forwards every frame, and changes the answers of the APIs that have a fault."""
 
     def __init__(self, upstream: tuple[str, int], faults: Mapping[str, Fault]) -> None:
         self._upstream = upstream
@@ -82,12 +82,12 @@ class FaultyProxy:
                 server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 sent: dict[int, tuple[int, int]] = {}
                 for source, sink, change in ((client, server, self._note), (server, client, self._change)):
-                    threading.Thread(target=self._hand_on, args=(source, sink, change, sent), daemon=True).start()
+                    threading.Thread(target=self._forward, args=(source, sink, change, sent), daemon=True).start()
 
-    def _hand_on(
+    def _forward(
         self, source: socket.socket, sink: socket.socket, change: Any, sent: dict[int, tuple[int, int]]
     ) -> None:
-        """Frames are looked at as they pass; what is no frame ends both connections, after it was handed on."""
+        """Forward bytes frame by frame; malformed bytes are forwarded, and then end both connections."""
         data = bytearray()
         with suppress(OSError):
             while chunk := source.recv(1 << 16):
@@ -125,7 +125,7 @@ class FaultyProxy:
 
 @contextmanager
 def faulty(upstream: tuple[str, int], faults: Mapping[str, Fault] = FIVE) -> Iterator[str]:
-    """The address of a proxy before a coordinator."""
+    """Run a proxy before a coordinator; yield its address."""
     proxy = FaultyProxy(upstream, faults)
     proxy.start()
     try:

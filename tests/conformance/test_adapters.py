@@ -1,4 +1,4 @@
-"""A client of one's own: what an adapter says of itself, the templates, and a case through the whole of it."""
+"""Custom clients: the description of an adapter, the templates, and one case run with an adapter."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from kafka_shim.conformance.cli import cli
 from kafka_shim.conformance.clients.adapter import AdapterError, check, clients_of
 from kafka_shim.conformance.clients.builds import ADAPTERS
-from kafka_shim.conformance.clients.crew import EVERY_CLIENT
+from kafka_shim.conformance.clients.client_processes import EVERY_CLIENT
 from kafka_shim.conformance.clients.template import TEMPLATES
 from kafka_shim.conformance.targets import TargetError
 from kafka_shim.conformance.targets.kafka import NEWEST, cache_folder, class_path
@@ -73,8 +73,11 @@ BUILDS: dict[str, Callable[[Path], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("language", list(TEMPLATES))
-def test_a_template_speaks_the_protocol_before_it_is_filled_in(language: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "language",
+    [pytest.param(each, marks=pytest.mark.second_stage("Java") if each == "java" else ()) for each in TEMPLATES],
+)
+def test_an_empty_template_speaks_the_line_protocol(language: str, tmp_path: Path) -> None:
     written = CliRunner().invoke(cli, ["template", language, "--into", str(tmp_path)])
     assert written.exit_code == 0, written.output
     command = BUILDS[language](tmp_path)
@@ -102,22 +105,23 @@ def test_a_template_overwrites_nothing(tmp_path: Path) -> None:
     (tmp_path / "adapter.py").write_text("mine")
     done = CliRunner().invoke(cli, ["template", "python", "--into", str(tmp_path)])
     assert done.exit_code == 2
-    assert "is there already" in done.output
+    assert "exists already" in done.output
     assert (tmp_path / "adapter.py").read_text() == "mine"
 
 
-def test_cases_run_with_an_adapter_of_ones_own() -> None:
+@pytest.mark.second_stage("real clients")
+def test_cases_run_with_a_custom_adapter() -> None:
     command = f"{sys.executable} {ADAPTERS / 'kafka_python.py'}"
     done = CliRunner().invoke(cli, ["--adapter", command, "--case", "R18", "--case", "R28"])
     assert done.exit_code == 0, done.output
     assert "2 cells, 0 not as expected" in done.output
 
 
-def test_a_built_in_client_says_what_the_crew_knows_of_it() -> None:
-    (found,) = clients_of(f"{sys.executable} {ADAPTERS / 'kafka_python.py'}")
+def test_an_adapter_describes_its_client_as_the_catalogue_does() -> None:
+    (described,) = clients_of(f"{sys.executable} {ADAPTERS / 'kafka_python.py'}")
     client = EVERY_CLIENT["kafka-python-3.0"]
-    assert set(found.abilities) <= set(client.abilities)
-    assert found.assignors == tuple(sorted(client.assignors))
+    assert set(described.abilities) <= set(client.abilities)
+    assert described.assignors == tuple(sorted(client.assignors))
 
 
 @pytest.mark.parametrize(
@@ -126,11 +130,11 @@ def test_a_built_in_client_says_what_the_crew_knows_of_it() -> None:
         ("exit 3", "printed no description"),
         ("echo nothing", "printed no description"),
         ("echo '{}'", "it needs a name"),
-        ('echo \'{"name": "a", "abilities": ["fly"]}\'', "fly is none of its abilities"),
-        ('echo \'{"name": "a", "protocols": ["streams"]}\'', "streams is none of its protocols"),
+        ('echo \'{"name": "a", "abilities": ["fly"]}\'', "fly is not one of the abilities"),
+        ('echo \'{"name": "a", "protocols": ["streams"]}\'', "streams is not one of the protocols"),
     ],
 )
-def test_what_is_no_adapter_is_said(tmp_path: Path, script: str, complaint: str) -> None:
+def test_an_invalid_description_is_refused_in_a_sentence(tmp_path: Path, script: str, complaint: str) -> None:
     file = tmp_path / "adapter.sh"
     file.write_text(script + "\n")
     done = CliRunner().invoke(cli, ["--adapter", f"sh {file}"])
@@ -138,12 +142,12 @@ def test_what_is_no_adapter_is_said(tmp_path: Path, script: str, complaint: str)
     assert complaint in done.output
 
 
-def test_a_command_that_is_none_is_said() -> None:
+def test_a_missing_adapter_command_is_refused_in_a_sentence() -> None:
     with pytest.raises(AdapterError, match="cannot be started"):
         clients_of("/no/such/adapter")
 
 
-def test_a_client_is_named_or_given_not_both() -> None:
+def test_client_and_adapter_options_exclude_each_other() -> None:
     done = CliRunner().invoke(cli, ["--adapter", "a", "--client", "all"])
     assert done.exit_code == 2
-    assert "two ways to say whom to try" in done.output
+    assert "exclude each other" in done.output

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a run wherever it is, and leaves no process and no folder."""
+"""Ctrl-C ends a run at any moment, and leaves no process and no folder."""
 
 import os
 import signal
@@ -16,23 +16,26 @@ from tests.waiting import until
 MARK = "CONFORMANCE_TEST_MARK"
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="it looks into /proc")
+pytestmark = [
+    pytest.mark.second_stage("many processes"),
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="it looks into /proc"),
+]
 
 
 def marked(mark: str) -> set[int]:
-    """The processes that have the mark in their environment: those of the run, however they are related."""
-    found = set()
+    """Return the processes with the mark in their environment: those of the run, in any relation to it."""
+    pids = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes():
-                found.add(int(folder.name))
+                pids.add(int(folder.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 def runs(pid: int) -> bool:
-    """Whether a process has not ended; one that nobody waited for has."""
+    """Return True if a process has not ended; a zombie has."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -40,12 +43,12 @@ def runs(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("finish", [started.kill, started.terminate, started.end])
-def test_a_process_that_got_the_number_of_one_that_ended_is_let_alone(
+def test_a_process_with_a_reused_pid_is_not_killed(
     finish: Callable[[subprocess.Popen[str]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = started.start(["true"])
     ended.wait()
-    # Numbers begin again after some ten thousand processes.
+    # Pids start again after some ten thousand processes.
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True) as another:
         monkeypatch.setattr(started, "_HEADS", {another.pid})
         monkeypatch.setattr(ended, "pid", another.pid)
@@ -92,16 +95,16 @@ def test_a_signal_ends_a_run_and_all_it_started(
         until(lambda: not marked(mark), lambda: f"left: {marked(mark)}")
         assert list(tmp_path.iterdir()) == []
     finally:
-        for left in marked(mark):
-            os.kill(left, signal.SIGKILL)
+        for pid in marked(mark):
+            os.kill(pid, signal.SIGKILL)
 
 
 _HOLDS = "import socket, time; s = socket.create_server(('127.0.0.1', {port})); time.sleep(600)"
 CHILDREN = f'sleep 600 & {sys.executable} -c "{_HOLDS}" & wait'
-"""A shell whose children hold the port, as the start script of a broker does; it answers nothing."""
+"""A shell with children that hold the port, as the start script of a broker; it answers nothing."""
 
 
-def test_what_a_start_command_has_started_ends_with_a_run_that_fails(tmp_path: Path) -> None:
+def test_a_failed_run_ends_the_children_of_its_start_command(tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     command = [sys.executable, "-m", "kafka_shim.conformance", "--start-command", "sleep 600 & exit 3 # {port}"]
     environment = os.environ | {MARK: mark, "TMPDIR": str(tmp_path)}
@@ -111,7 +114,7 @@ def test_what_a_start_command_has_started_ends_with_a_run_that_fails(tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_start_command_has_started_ends_with_a_signal(tmp_path: Path) -> None:
+def test_a_signal_ends_the_children_of_a_start_command(tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     run = subprocess.Popen(
         [sys.executable, "-m", "kafka_shim.conformance", "--start-command", CHILDREN],
@@ -128,21 +131,21 @@ def test_what_a_start_command_has_started_ends_with_a_signal(tmp_path: Path) -> 
         until(lambda: not marked(mark), lambda: f"left: {marked(mark)}")
         assert list(tmp_path.iterdir()) == []
     finally:
-        for left in marked(mark):
-            os.kill(left, signal.SIGKILL)
+        for pid in marked(mark):
+            os.kill(pid, signal.SIGKILL)
 
 
 ENDS = {
     "killed": "os.kill(os.getpid(), signal.SIGKILL)",
     "terminated": "os.kill(os.getpid(), signal.SIGTERM)",
-    "terminal-gone": "os.kill(os.getpid(), signal.SIGHUP)",
+    "terminal-closed": "os.kill(os.getpid(), signal.SIGHUP)",
     "without-a-word": "os._exit(0)",
     "exception": "raise RuntimeError",
 }
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_what_was_started_ends_with_a_run_that_has_no_time_for_it(how: str) -> None:
+def test_children_end_after_an_abrupt_end_of_their_run(how: str) -> None:
     mark = uuid.uuid4().hex
     program = f"""
 import os, signal
@@ -159,8 +162,8 @@ print("ready", flush=True)
         subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, timeout=30)
         until(lambda: not marked(mark), lambda: f"left: {marked(mark)}")
     finally:
-        for left in marked(mark):
-            os.kill(left, signal.SIGKILL)
+        for pid in marked(mark):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_the_watch_of_a_run_ends_with_it() -> None:
@@ -171,10 +174,10 @@ print(processes._watch.pid)
 """
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=30)
-    until(lambda: not runs(int(done.stdout)), lambda: "the watch is left")
+    until(lambda: not runs(int(done.stdout)), lambda: "the watch still runs")
 
 
-def test_a_benchmark_that_is_broken_off_leaves_no_server() -> None:
+def test_an_interrupted_benchmark_leaves_no_server() -> None:
     mark = uuid.uuid4().hex
     command = [sys.executable, "-m", "bench.forming", "--servers", "shim", "--members", "1", "--topics", "100000"]
     environment = os.environ | {MARK: mark, "PYTHONPATH": str(ROOT)}
@@ -185,11 +188,11 @@ def test_a_benchmark_that_is_broken_off_leaves_no_server() -> None:
         assert run.wait(30) == -signal.SIGTERM
         until(lambda: not marked(mark), lambda: f"left: {marked(mark)}")
     finally:
-        for left in marked(mark):
-            os.kill(left, signal.SIGKILL)
+        for pid in marked(mark):
+            os.kill(pid, signal.SIGKILL)
 
 
-def test_what_a_shell_has_started_ends_with_it(tmp_path: Path) -> None:
+def test_children_of_a_shell_end_with_it(tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     shell = started.start(["/bin/sh", "-c", "sleep 600 & sleep 600 & wait"], env=os.environ | {MARK: mark})
     until(lambda: len(marked(mark)) == 3, lambda: "nothing was started")

@@ -1,6 +1,6 @@
-"""Two distributed Kafka Connect workers on our coordinator: one dies, and what it ran moves to the other.
+"""Two distributed Kafka Connect workers on our coordinator: after one dies, the other runs its tasks.
 
-Connect has a group protocol of its own (`connect`, `sessioned`), and keeps its configuration, offsets and status in
+Connect has its own group protocol (`connect`, `sessioned`), and keeps its configuration, offsets and status in
 compacted topics of the broker that coordinates it.
 """
 
@@ -19,6 +19,8 @@ from kafka_shim.conformance.targets import open_target
 from kafka_shim.conformance.targets.base import free_port
 from kafka_shim.conformance.targets.kafka import cache_folder
 from tests.waiting import until
+
+pytestmark = pytest.mark.second_stage("Kafka Connect")
 
 VERSION = "4.2.0"
 PATIENCE = 80.0
@@ -71,7 +73,7 @@ def jars() -> str:
 
 
 class Worker:
-    """One distributed worker in a process of its own."""
+    """One distributed worker as a separate process."""
 
     def __init__(self, jars: str, bootstrap: str, folder: Path, name: str) -> None:
         self.port = free_port()
@@ -86,7 +88,7 @@ class Worker:
             )
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        """What its REST interface answers; None while it does not."""
+        """Return the answer of its REST interface; None without one."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{path}",
             data=None if body is None else json.dumps(body).encode(),
@@ -99,13 +101,13 @@ class Worker:
             return None
 
     def places(self) -> list[tuple[str, str]]:
-        """State and port of the worker of every connector and every task."""
-        found = []
+        """Return state and port of the worker of every connector and every task."""
+        states = []
         for number in range(CONNECTORS):
             status = self.ask(f"/connectors/source-{number}/status") or {"connector": {}, "tasks": []}
             for each in (status["connector"], *status["tasks"]):
-                found.append((each.get("state", ""), each.get("worker_id", "").rpartition(":")[2]))
-        return found
+                states.append((each.get("state", ""), each.get("worker_id", "").rpartition(":")[2]))
+        return states
 
 
 @pytest.fixture
@@ -125,7 +127,7 @@ def workers(jars: str, tmp_path: Path) -> Iterator[list[Worker]]:
 
 
 def until_workers(holds: Callable[[], object], what: str, workers: list[Worker]) -> None:
-    """Ask a program that cannot call back, until it holds."""
+    """Poll a program until the condition holds."""
 
     def in_vain() -> str:
         logs = "\n".join(worker.log.read_text()[-1500:] for worker in workers)

@@ -1,4 +1,4 @@
-"""What every case of the consumer protocol is judged by at its end, with heartbeats made by hand."""
+"""The checks at the end of every consumer protocol case, on heartbeats made by hand."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +11,7 @@ from kafka_shim.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from kafka_shim.conformance.clients.client_processes import EVERY_CLIENT
 from kafka_shim.conformance.clients.consumer_scenario import (
     HEARTBEAT,
     ConsumerScenario,
@@ -19,7 +20,6 @@ from kafka_shim.conformance.clients.consumer_scenario import (
     is_full,
     owned,
 )
-from kafka_shim.conformance.clients.crew import EVERY_CLIENT
 from kafka_shim.conformance.clients.relay import Exchange
 from kafka_shim.conformance.targets.base import Instance, Limits
 from kafka_shim.conformance.verdict import Failed
@@ -29,7 +29,7 @@ MEMBER: Any = SimpleNamespace(name="member")
 
 
 def beat(at: float, epoch: int, in_answer: int, answered: float | None = None, **fields: Any) -> Exchange:
-    """A heartbeat at a time, answered an epoch a tenth of a second later unless said otherwise."""
+    """Return a heartbeat at a time, answered with an epoch 0.1 s later unless `answered` differs."""
     if epoch == 0:
         fields = {"rebalance_timeout_ms": 1, "subscribed_topic_names": ["t"], "topic_partitions": []} | fields
     return Exchange(
@@ -45,7 +45,7 @@ def beat(at: float, epoch: int, in_answer: int, answered: float | None = None, *
     )
 
 
-def judged(*beats: Exchange) -> None:
+def check_heartbeats(*beats: Exchange) -> None:
     scenario = ConsumerScenario(Instance("127.0.0.1", 1, "default", Limits()), next(iter(EVERY_CLIENT.values())))
     scenario.relay.exchanges.extend(beats)
     scenario._members.append(MEMBER)
@@ -55,40 +55,40 @@ def judged(*beats: Exchange) -> None:
         scenario.relay.__exit__()
 
 
-def test_heartbeats_as_they_should_be_pass() -> None:
-    judged(beat(1, 0, 1), beat(2, 1, 2), beat(3, 2, 2), beat(4, 0, 3), beat(5, 3, 3), beat(6, -1, -1))
+def test_correct_heartbeats_pass() -> None:
+    check_heartbeats(beat(1, 0, 1), beat(2, 1, 2), beat(3, 2, 2), beat(4, 0, 3), beat(5, 3, 3), beat(6, -1, -1))
 
 
-def test_who_leaves_need_not_wait_for_an_answer() -> None:
-    judged(beat(1, 0, 1), beat(2, 1, 1, answered=5), beat(3, -1, -1))
+def test_a_leaving_member_need_not_wait_for_an_answer() -> None:
+    check_heartbeats(beat(1, 0, 1), beat(2, 1, 1, answered=5), beat(3, -1, -1))
 
 
-def test_an_answer_that_was_lost_tells_no_epoch() -> None:
-    lost = beat(2, 1, 2)
-    lost.answered = None
+def test_a_lost_answer_gives_no_epoch() -> None:
+    unanswered = beat(2, 1, 2)
+    unanswered.answered = None
     after = beat(3, 1, 2)
     after.connection = 2
-    judged(beat(1, 0, 1), lost, after)
+    check_heartbeats(beat(1, 0, 1), unanswered, after)
 
 
 @pytest.mark.parametrize(
     ("beats", "why"),
     [
-        ([beat(1, 0, 1, answered=3), beat(2, 0, 1)], "two heartbeats under way"),
+        ([beat(1, 0, 1, answered=3), beat(2, 0, 1)], "sends a heartbeat before the last one"),
         ([beat(1, 0, 1), beat(2, 2, 2)], "sends epoch 2, the last answer had 1"),
         ([beat(1, 0, 1), beat(2, 1, 2), beat(3, 1, 2)], "sends epoch 1, the last answer had 2"),
         ([beat(1, 3, 3)], "sends epoch 3, no answer had one"),
-        ([beat(1, 0, 1, subscribed_topic_names=None)], "does not say everything"),
-        ([beat(1, 0, 1, rebalance_timeout_ms=-1)], "does not say everything"),
-        ([beat(1, 0, 1, topic_partitions=[TopicPartitions(TOPIC, [1])])], "joins and owns something"),
+        ([beat(1, 0, 1, subscribed_topic_names=None)], "an incomplete heartbeat"),
+        ([beat(1, 0, 1, rebalance_timeout_ms=-1)], "an incomplete heartbeat"),
+        ([beat(1, 0, 1, topic_partitions=[TopicPartitions(TOPIC, [1])])], "joins and owns partitions"),
     ],
 )
-def test_heartbeats_as_they_must_not_be_fail(beats: list[Exchange], why: str) -> None:
+def test_wrong_heartbeats_fail(beats: list[Exchange], why: str) -> None:
     with pytest.raises(Failed, match=why):
-        judged(*beats)
+        check_heartbeats(*beats)
 
 
-def test_what_a_heartbeat_says_and_is_told() -> None:
+def test_fields_of_a_heartbeat_and_its_answer_are_read() -> None:
     first = beat(1, 0, 1)
     assert is_full(first)
     assert (owned(first), assignment_in(first)) == ({}, None)

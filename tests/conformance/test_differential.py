@@ -1,4 +1,4 @@
-"""The differential mode: scripts, what counts as a difference, and that one is found and shrunk."""
+"""The differential mode: scripts, differences that count, and a shrunk one."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,8 +11,8 @@ from kafka_shim.apis.heartbeat import HeartbeatResponse
 from kafka_shim.apis.join_group import JoinGroupResponse
 from kafka_shim.conformance.differential import run as differential
 from kafka_shim.conformance.differential.compare import Outcome, compare
-from kafka_shim.conformance.differential.play import Answer, Played, Player
-from kafka_shim.conformance.differential.run import CALM, Pair, run, shortest, started
+from kafka_shim.conformance.differential.play import Answer, Player, Transcript
+from kafka_shim.conformance.differential.run import QUIET, Pair, run, shortest, started
 from kafka_shim.conformance.differential.script import Script, Step, entrance, formation, from_json, scripts, to_json
 from kafka_shim.conformance.targets import open_target
 from tests.examples import examples
@@ -20,8 +20,8 @@ from tests.examples import examples
 STATE = HeartbeatResponse()
 
 
-def played(*codes: int) -> Played:
-    return Played(
+def transcript(*codes: int) -> Transcript:
+    return Transcript(
         [Answer(at, at, 0, HeartbeatResponse(5, code)) for at, code in enumerate(codes)], [STATE] * len(codes)
     )
 
@@ -34,37 +34,37 @@ def test_a_script_survives_as_text(script: Script) -> None:
 
 def test_the_first_different_answer_counts() -> None:
     script = (Step("heartbeat"), Step("heartbeat"), Step("heartbeat"))
-    found = compare(script, played(25, 0, 0), played(25, 27, 22), "g").difference
-    assert found is not None
-    assert found.step == 1
-    assert found.kind == "heartbeat: error_code 0 / 27"
+    difference = compare(script, transcript(25, 0, 0), transcript(25, 27, 22), "g").difference
+    assert difference is not None
+    assert difference.step == 1
+    assert difference.kind == "heartbeat: error_code 0 / 27"
 
 
 def test_times_do_not_count() -> None:
-    left, right = played(0), played(0)
-    right.answers[0].message.throttle_time_ms = 99
-    assert compare((Step("heartbeat"),), left, right, "g").difference is None
+    first, second = transcript(0), transcript(0)
+    second.answers[0].message.throttle_time_ms = 99
+    assert compare((Step("heartbeat"),), first, second, "g").difference is None
 
 
-def test_a_request_forgotten_for_a_newer_one_is_explained_and_one_just_forgotten_is_not() -> None:
+def test_only_a_superseded_request_may_stay_unanswered() -> None:
     script = (Step("join"), Step("join"))
-    answered = Played([Answer(0, 1, 0, HeartbeatResponse(0, 27))], [STATE] * 2)
-    silent = Played([], [STATE] * 2)
+    answered = Transcript([Answer(0, 1, 0, HeartbeatResponse(0, 27))], [STATE] * 2)
+    silent = Transcript([], [STATE] * 2)
     assert compare(script, answered, silent, "g").difference is None
     assert compare((Step("join"), Step("heartbeat")), answered, silent, "g").difference is not None
 
 
-def test_a_sync_forgotten_because_its_member_left_is_explained() -> None:
-    answered = Played([Answer(0, 1, 0, HeartbeatResponse(0, 25))], [STATE] * 2)
-    silent = Played([], [STATE] * 2)
+def test_a_sync_of_a_former_member_may_stay_unanswered() -> None:
+    answered = Transcript([Answer(0, 1, 0, HeartbeatResponse(0, 25))], [STATE] * 2)
+    silent = Transcript([], [STATE] * 2)
     assert compare((Step("sync"), Step("leave")), answered, silent, "g").difference is None
     assert compare((Step("sync"), Step("heartbeat")), answered, silent, "g").difference is not None
     assert compare((Step("join"), Step("leave")), answered, silent, "g").difference is not None
 
 
-def test_whether_the_leader_of_a_group_that_became_classic_waits_is_free() -> None:
-    answered = Played([Answer(1, 1, 0, JoinGroupResponse(leader="m1"))], [STATE] * 2)
-    silent = Played([], [STATE] * 2)
+def test_the_leader_of_a_converted_group_is_a_free_choice() -> None:
+    answered = Transcript([Answer(1, 1, 0, JoinGroupResponse(leader="m1"))], [STATE] * 2)
+    silent = Transcript([], [STATE] * 2)
     assert compare((Step("enter"), Step("join")), answered, silent, "g") == Outcome(None, 1)
     assert compare((Step("heartbeat"), Step("join")), answered, silent, "g").difference is not None
 
@@ -78,10 +78,10 @@ def described(*shares: list[int], epoch: int = 1) -> Any:
         )
         for number, share in enumerate(shares)
     ]
-    return Played([], [[DescribedGroup(members=members)]])
+    return Transcript([], [[DescribedGroup(members=members)]])
 
 
-def test_which_partitions_a_member_has_is_no_difference() -> None:
+def test_the_choice_of_partitions_is_not_a_difference() -> None:
     assert compare((Step("beat"),), described([0, 1], [2]), described([1, 2], [0]), "g") == Outcome(None, 1)
 
 
@@ -107,7 +107,7 @@ def ours() -> Iterator[Pair]:
 
 def test_a_formation_brings_its_members_together(ours: Pair) -> None:
     script = tuple(formation((0, 1, 2), False, 99, 0, 0))
-    difference, steps = ours.compare(script, CALM)
+    difference, steps = ours.compare(script, QUIET)
     assert difference is None
     assert steps == len(script)
 
@@ -115,23 +115,24 @@ def test_a_formation_brings_its_members_together(ours: Pair) -> None:
 @pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
 def test_an_entrance_gives_every_member_its_share(ours: Pair, kind: str) -> None:
     script = (*entrance(kind, (0, 1), 99, 0, 3), Step("list"))
-    difference, steps = ours.compare(script, CALM)
+    difference, steps = ours.compare(script, QUIET)
     assert difference is None
     assert steps == len(script)
     group = f"{kind}-{id(script)}"
-    played = Player(ours.peers[0], group, ours.versions, CALM).play(script)
-    beats = [answer.message for answer in played.answers if answer.sent >= 2 and answer.sent < len(script) - 1]
+    transcript = Player(ours.peers[0], group, ours.versions, QUIET).play(script)
+    beats = [answer.message for answer in transcript.answers if answer.sent >= 2 and answer.sent < len(script) - 1]
     assert {message.error_code for message in beats} == {0}
     assert len({message.member_epoch for message in beats[-2:]}) == 1
-    shown = next(each for each in played.states[-1] if each.error_code == 0)
-    assert len(shown.members) == 2
-    for member in shown.members:
+    group_description = next(each for each in transcript.states[-1] if each.error_code == 0)
+    assert len(group_description.members) == 2
+    for member in group_description.members:
         assignment = member.assignment
         parts = assignment.active_tasks if kind == "streams" else assignment.topic_partitions
         assert sum(len(each.partitions) for each in parts) == 30
 
 
-def test_ours_does_as_ours_does() -> None:
+@pytest.mark.second_stage("two servers")
+def test_two_shims_have_no_difference() -> None:
     report = run((open_target("shim"), open_target("shim")), 6, seed=1, jobs=6)
     assert report.scripts >= 6
     assert report.findings == []
@@ -140,19 +141,19 @@ def test_ours_does_as_ours_does() -> None:
 
 def test_a_difference_is_shrunk_to_the_step_that_shows_it(ours: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     class Misheard(Player):
-        """Hears one of two coordinators wrongly: heartbeats of unknown members are answered 22."""
+        """Changes the answers of one of two coordinators: heartbeats of unknown members are answered 22."""
 
-        def play(self, script: Script) -> Played:
-            played = super().play(script)
-            for answer in played.answers if self._peer is ours.peers[0] else ():
+        def play(self, script: Script) -> Transcript:
+            transcript = super().play(script)
+            for answer in transcript.answers if self._peer is ours.peers[0] else ():
                 if isinstance(answer.message, HeartbeatResponse) and answer.message.error_code == 25:
                     answer.message.error_code = 22
-            return played
+            return transcript
 
     monkeypatch.setattr(differential, "Player", Misheard)
     script = (*formation((0, 1), False, 99, 0, 0), Step("heartbeat", who="unknown"), Step("commit"))
-    found = ours.confirmed(script)
-    assert found is not None
-    shrunk, difference = shortest(ours, (script, found), found.kind)
+    difference = ours.confirmed(script)
+    assert difference is not None
+    shrunk, difference = shortest(ours, (script, difference), difference.kind)
     assert [step.do for step in shrunk] == ["heartbeat"]
     assert difference.kind == "heartbeat: error_code 22 / 25"

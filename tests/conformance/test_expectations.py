@@ -1,4 +1,4 @@
-"""Expectation files: what is news and what is not."""
+"""Expectation files: the expected and the unexpected results."""
 
 from fnmatch import filter
 from pathlib import Path
@@ -31,15 +31,15 @@ def test_a_pass_needs_no_line(expectations: Expectations) -> None:
     assert expectations.surprise("leave/member/1", 0, Verdict.PASS) is None
 
 
-def test_a_failure_without_a_line_is_news(expectations: Expectations) -> None:
+def test_a_failure_without_a_line_is_unexpected(expectations: Expectations) -> None:
     assert expectations.surprise("leave/member/1", 0, Verdict.FAIL) is not None
 
 
-def test_an_expected_failure_is_no_news(expectations: Expectations) -> None:
+def test_an_expected_failure_is_not_reported(expectations: Expectations) -> None:
     assert expectations.surprise("join/first/2", 4, Verdict.FAIL) is None
 
 
-def test_a_pass_where_a_failure_was_expected_is_news(expectations: Expectations) -> None:
+def test_a_pass_in_place_of_an_expected_failure_is_unexpected(expectations: Expectations) -> None:
     assert "it is so" in (expectations.surprise("join/first/2", 4, Verdict.PASS) or "")
 
 
@@ -55,7 +55,7 @@ def test_a_target_finds_the_file_of_the_shortest_name() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_line_of_every_file_covers_a_case_and_says_why(path: Path) -> None:
+def test_every_line_of_every_file_covers_a_case_and_has_a_reason(path: Path) -> None:
     cases = all_cases()
     names = {case.id for case in cases} | {f"{case.id}@{version}" for case in cases for version in range(20)}
     for line in Expectations.read(path).lines:

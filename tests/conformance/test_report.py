@@ -1,4 +1,4 @@
-"""The report leads to the fault: five faults put in by a proxy are each named, and everything else hangs on them."""
+"""The report leads to the fault: a proxy adds five faults, each is a cause, and all failures belong to them."""
 
 import json
 import re
@@ -17,12 +17,15 @@ from kafka_shim.conformance.verdict import Verdict
 from kafka_shim.testing import CoordinatorServer
 from tests.conformance.faulty_proxy import faulty
 
+pytestmark = pytest.mark.second_stage("a long run")
+
 FAST = {
     "group.initial.rebalance.delay.ms": "0",
-    # A busy machine needs more than a tenth of a second for a round.
+    # A busy machine needs more than 0.1 s for a round.
     "group.min.session.timeout.ms": "1000",
     "auto.create.topics.enable": "false",
 }
+BASELINES = ("run.json", "known.toml")
 PATTERNS = ("join/first/*", "sync/round/*", "heartbeat/*/*", "leave/*/*", "commit/*/*", "fetch/*/*")
 FAULTS = (
     "JoinGroup.generation_id is 2, Kafka answers 1",
@@ -35,10 +38,10 @@ FAULTS = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every report of a run against a broker with five faults."""
+    """Write every report of a run against a broker with five faults."""
     folder = tmp_path_factory.mktemp("reports")
     cases = [word for pattern in PATTERNS for word in ("--case", pattern)]
-    files = {"--json": "run.json", "--junit": "run.xml", "--html": "run.html", "--write-expect": "known.toml"}
+    files = {"--results": "run.json", "--junit": "run.xml", "--html": "run.html", "--write-baseline": "known.toml"}
     options = [word for option, name in files.items() for word in (option, str(folder / name))]
     with CoordinatorServer(config=FAST) as server:
         host, _, port = server.bootstrap.rpartition(":")
@@ -49,27 +52,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / "address").write_text(address)
             assert done.exit_code == 1, done.output
             again = ["--target", address, "--case", "heartbeat/unknown/*", "--case", "leave/unknown/1"]
-            for option, name in (("--compare", "run.json"), ("--expect", "known.toml")):
-                done = CliRunner().invoke(cli, [*again, option, str(folder / name)])
-                (folder / f"console{option}").write_text(f"{done.exit_code}\n{done.output}")
+            for name in BASELINES:
+                done = CliRunner().invoke(cli, [*again, "--baseline", str(folder / name)])
+                (folder / f"console-{name}").write_text(f"{done.exit_code}\n{done.output}")
     return folder
 
 
-def test_each_fault_is_named_in_the_first_screen(folder: Path) -> None:
+def test_the_first_screen_names_each_fault(folder: Path) -> None:
     screen = (folder / "console").read_text().splitlines()[:40]
     for fault in FAULTS:
         (line,) = [each for each in screen if fault in each]
         assert re.match(r"\d\. ", line)
 
 
-def test_there_is_no_other_cause_where_kafkas_answers_are_recorded(folder: Path) -> None:
+def test_recorded_cases_have_no_other_cause(folder: Path) -> None:
     recorded = Record.of_kafka().stories
     causes = json.loads((folder / "run.json").read_text())["causes"]
     others = [each for each in causes if not each["text"].startswith(FAULTS)]
     assert [each for each in others if recorded.keys() & set(each["cells"])] == []
 
 
-def test_what_follows_from_a_fault_hangs_on_it(folder: Path) -> None:
+def test_consequences_of_a_fault_belong_to_its_cause(folder: Path) -> None:
     causes = json.loads((folder / "run.json").read_text())["causes"]
     largest = max(causes, key=lambda each: len(each["cells"]))
     assert largest["text"] == FAULTS[0]
@@ -78,7 +81,7 @@ def test_what_follows_from_a_fault_hangs_on_it(folder: Path) -> None:
     assert "heartbeat/unknown/1@4" not in largest["cells"]
 
 
-def test_a_cause_says_what_must_hold_by_which_source_and_how_to_see_it_again(folder: Path) -> None:
+def test_a_cause_has_requirement_source_and_command(folder: Path) -> None:
     lines = (folder / "console").read_text().splitlines()
     at = next(number for number, line in enumerate(lines) if FAULTS[1] in line)
     assert lines[at].endswith("heartbeat/unknown/1@0-4")
@@ -89,7 +92,7 @@ def test_a_cause_says_what_must_hold_by_which_source_and_how_to_see_it_again(fol
     assert lines[at + 3].strip() == command
 
 
-def test_evidence_is_hex_with_names_and_the_answer_beside_kafkas(folder: Path) -> None:
+def test_evidence_has_annotated_hex_and_kafkas_answer(folder: Path) -> None:
     text = (folder / "evidence" / "heartbeat-unknown-1-v4-0.txt").read_text()
     assert "cause:     " + FAULTS[1] in text
     assert re.search(r"^  ! error_code 0 +error_code 25$", text, re.MULTILINE)
@@ -119,9 +122,9 @@ def test_the_page_has_filters_and_the_evidence(folder: Path) -> None:
     assert "Clients</h2>" not in page
 
 
-@pytest.mark.parametrize("option", ["--compare", "--expect"])
-def test_what_failed_before_is_no_news(folder: Path, option: str) -> None:
-    assert (folder / f"console{option}").read_text().startswith("0\n")
+@pytest.mark.parametrize("name", BASELINES)
+def test_an_earlier_failure_is_expected(folder: Path, name: str) -> None:
+    assert (folder / f"console-{name}").read_text().startswith("0\n")
 
 
 def test_a_written_file_of_expectations_names_the_causes(folder: Path) -> None:
@@ -131,16 +134,16 @@ def test_a_written_file_of_expectations_names_the_causes(folder: Path) -> None:
     assert line.reason == FAULTS[1]
 
 
-def test_what_cannot_be_judged_is_in_a_written_file_too(tmp_path: Path) -> None:
+def test_a_written_file_contains_cells_that_are_not_judged(tmp_path: Path) -> None:
     cases = [word for case in ("share/join/*", "delay/initial/1", "list/filter/[57]") for word in ("--case", case)]
     known = tmp_path / "known.toml"
     with CoordinatorServer(config=FAST, release="2.8") as server:
         command = ["--target", server.bootstrap, *cases]
-        assert CliRunner().invoke(cli, [*command, "--write-expect", str(known)]).exit_code == 0
-        done = CliRunner().invoke(cli, [*command, "--expect", str(known)])
+        assert CliRunner().invoke(cli, [*command, "--write-baseline", str(known)]).exit_code == 0
+        done = CliRunner().invoke(cli, [*command, "--baseline", str(known)])
         assert done.exit_code == 0, done.output
         (tmp_path / "none.toml").write_text("")
-        done = CliRunner().invoke(cli, [*command, "--expect", str(tmp_path / "none.toml")])
+        done = CliRunner().invoke(cli, [*command, "--baseline", str(tmp_path / "none.toml")])
     assert done.exit_code == 1
     lines = [line for line in done.output.splitlines() if line.startswith(("unimplemented ", "skip "))]
     assert lines == [
@@ -152,7 +155,7 @@ def test_what_cannot_be_judged_is_in_a_written_file_too(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_worse_than_before_is_news(folder: Path, tmp_path: Path) -> None:
+def test_a_result_worse_than_before_is_unexpected(folder: Path, tmp_path: Path) -> None:
     run = json.loads((folder / "run.json").read_text())
     for cell in run["cells"]:
         cell["verdict"] = "pass" if cell["case"] == "leave/unknown/1" else cell["verdict"]
@@ -164,43 +167,54 @@ def test_what_is_worse_than_before_is_news(folder: Path, tmp_path: Path) -> None
 
 def test_a_record_is_a_reference(tmp_path: Path) -> None:
     record = tmp_path / "ours.json.gz"
-    arguments = ["--target", "shim", "--case", "heartbeat/unknown/1", "--record", str(record)]
+    arguments = ["--target", "shim", "--case", "heartbeat/unknown/1", "--write-baseline", str(record)]
     assert CliRunner().invoke(cli, arguments).exit_code == 0
     first = record.read_bytes()
-    assert CliRunner().invoke(cli, [*arguments, "--reference", str(record)]).exit_code == 0
+    assert CliRunner().invoke(cli, [*arguments, "--baseline", str(record)]).exit_code == 0
     assert record.read_bytes() == first
 
 
-def test_a_file_that_is_no_record_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "record").write_text("none")
-    done = CliRunner().invoke(cli, ["--reference", str(tmp_path / "record")])
+@pytest.mark.parametrize(
+    "content", [b"none", b"{}", b"[project]", b"\x1f\x8b cut"], ids=["text", "json", "toml", "gzip"]
+)
+def test_an_invalid_baseline_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "baseline").write_bytes(content)
+    done = CliRunner().invoke(cli, ["--baseline", str(tmp_path / "baseline")])
     assert done.exit_code == 2
-    assert "is no record" in done.output
+    assert "is not a baseline" in done.output
+
+
+def test_two_baselines_of_a_kind_are_refused(folder: Path) -> None:
+    files = [word for name in BASELINES for word in ("--baseline", str(folder / name))]
+    done = CliRunner().invoke(cli, files)
+    assert done.exit_code == 2
+    assert "known.toml is a second baseline of its kind" in done.output
 
 
 def heartbeat(code: int, number: int = 1) -> tuple[str, str, int, dict[str, int]]:
     return ("m1", "Heartbeat", number, {"error_code": code})
 
 
-def test_stories_are_compared_until_they_part() -> None:
+def test_stories_are_compared_until_they_diverge() -> None:
     ours = [heartbeat(0), heartbeat(27), ("m1", "SyncGroup", 5, {"error_code": 22})]
     kafkas = [heartbeat(0), heartbeat(0), ("m1", "LeaveGroup", 5, {"error_code": 0}), heartbeat(1)]
     assert differences(ours, kafkas) == [Difference(1, "Heartbeat", "error_code", 27, 0)]  # type: ignore[arg-type]
 
 
-def test_an_answer_that_never_came_is_a_difference() -> None:
-    (found,) = differences([("m1", "Heartbeat", 1, NO_ANSWER)], [heartbeat(0)])  # type: ignore[list-item]
-    assert found.text == "Heartbeat is not answered, where Kafka answers"
+def test_a_missing_answer_is_a_difference() -> None:
+    (difference,) = differences([("m1", "Heartbeat", 1, NO_ANSWER)], [heartbeat(0)])  # type: ignore[list-item]
+    assert difference.text == "Heartbeat is not answered, where Kafka answers"
 
 
 def test_every_cell_of_the_suite_can_be_selected_by_its_name() -> None:
     assert {case.id for case in Selection(("*@0",)).cases(all_cases())} == {case.id for case in all_cases()}
 
 
-def test_the_record_of_kafka_is_of_these_cases() -> None:
-    record = Record.of_kafka()
+@pytest.mark.parametrize(("release", "record_of"), [("4.2", "4.2.2"), ("4.3", "4.4.0"), ("4.4", "4.4.0")])
+def test_the_record_of_kafka_covers_the_cases_of_a_release(release: str, record_of: str) -> None:
+    record = Record.of_kafka(release)
     ids = {case.id for case in all_cases()}
     recorded = {name.partition("@")[0] for name in record.stories}
     assert recorded <= ids
     assert len(recorded) > 0.9 * len(ids)
-    assert record.description.startswith("Apache Kafka 4.2")
+    assert record.description == f"Apache Kafka {record_of}"

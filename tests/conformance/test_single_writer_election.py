@@ -1,4 +1,4 @@
-"""The recipe of single-writer election, as its page has it, with two candidates of which the writer dies."""
+"""The recipe of single-writer election on its page, with two candidates; the writer dies."""
 
 import re
 import time
@@ -48,19 +48,19 @@ def test_the_writer_is_succeeded_when_it_dies(address: tuple[str, int]) -> None:
     assert next(first) is None
     first_wire.reset()
     _, second = candidate(address, "second")
-    # The second waits for the first until the first's session has ended, and then has a group of its own.
+    # The second waits until the session of the first ends, and is then alone in the group.
     writer, generation = next(second) or ("", 0)
     assert writer == "second"
     assert generation > 1
     assert next(second) is None
 
 
-def test_a_writer_that_was_asleep_is_told_so(address: tuple[str, int]) -> None:
+def test_a_suspended_writer_learns_of_its_successor(address: tuple[str, int]) -> None:
     _, first = candidate(address, "first")
     assert next(first) == ("first", 1)
     _, second = candidate(address, "second")
     assert next(second) == ("second", 2)
-    # Its session ended meanwhile: it does not go on as the writer, but joins again and learns who is.
+    # Its session has ended: it stops writing, joins again, and learns the present writer.
     rejoined = next(first, None)
     assert rejoined is not None
     assert rejoined[1] > 2

@@ -1,4 +1,4 @@
-"""The suite against ours, and against targets that are wrong on purpose."""
+"""The suite against our broker, and against targets with deliberate faults."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from kafka_shim.conformance.cli import cli, expectations_of
 from kafka_shim.conformance.expect import Expectations
 from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.peers import probe
-from kafka_shim.conformance.plain import shown, shown_like
+from kafka_shim.conformance.plain import as_text, as_text_like
 from kafka_shim.conformance.processes import end
 from kafka_shim.conformance.report.evidence import annotated
 from kafka_shim.conformance.runner import Result, Runner
@@ -38,7 +38,7 @@ def run(target: str, *patterns: str) -> list[Result]:
 
 @contextmanager
 def answering(answer: Callable[[bytes], bytes | None]) -> Iterator[int]:
-    """A server on a free port that answers every frame with `answer(frame)`, or closes the connection for None."""
+    """Run a server on a free port that answers every frame with `answer(frame)`, or closes the connection for None."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve(peer: socket.socket) -> None:
@@ -65,7 +65,7 @@ def answering(answer: Callable[[bytes], bytes | None]) -> Iterator[int]:
 
 
 def one_cell(port: int, case_id: str, version: int, advertised: dict[int, tuple[int, int]]) -> Result:
-    """Run a single cell against a port without the preparations of a run."""
+    """Run a single cell against a port, without the preparations of a run."""
     runner = Runner(ForeignTarget(f"127.0.0.1:{port}"), jobs=1)
     instance = Instance("127.0.0.1", port, "default", Limits(initial_rebalance_delay=0))
     runner.peers._peers["default"] = Peer(instance, advertised)
@@ -74,13 +74,13 @@ def one_cell(port: int, case_id: str, version: int, advertised: dict[int, tuple[
     return runner.run_cell(cell)
 
 
-def test_ours_passes_what_it_is_asked() -> None:
+def test_our_broker_passes_the_selected_cases() -> None:
     results = run("shim", "join/first/*", "sync/round/*", "static/replace/[1-3]", "wire/frame/[4-6]", "commit/member/1")
     assert len(results) > 50
     assert [(each.cell.name, each.reason) for each in results if each.verdict is not Verdict.PASS] == []
 
 
-def test_a_wrong_error_code_is_a_failure_that_names_both() -> None:
+def test_a_wrong_error_code_fails_with_both_codes() -> None:
     heartbeat_ok = struct.pack(">h", 0)
     with answering(lambda frame: frame[4:8] + heartbeat_ok) as port:
         result = one_cell(port, "heartbeat/unknown/1", 0, {12: (0, 0)})
@@ -96,7 +96,7 @@ def test_a_printed_id_selects_its_cell() -> None:
     assert [cell.name for cell in runner.cells([case])] == ["heartbeat/unknown/1@0"]
 
 
-def test_a_list_through_a_pipe_is_whole() -> None:
+def test_a_list_in_a_pipe_is_not_cut() -> None:
     command = [sys.executable, "-m", "kafka_shim.conformance", "--list"]
     output = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "40"})
     lines = output.stdout.splitlines()
@@ -108,9 +108,9 @@ def test_a_list_through_a_pipe_is_whole() -> None:
 
 
 def test_error_codes_are_printed_by_name() -> None:
-    assert shown_like(0, ErrorCode.ILLEGAL_GENERATION) == "NONE (0)"
-    assert shown_like({3: 22}, {3: ErrorCode.NONE}) == "{3: ILLEGAL_GENERATION (22)}"
-    assert shown([("a", ErrorCode.NONE)]) == "[('a', NONE (0))]"
+    assert as_text_like(0, ErrorCode.ILLEGAL_GENERATION) == "NONE (0)"
+    assert as_text_like({3: 22}, {3: ErrorCode.NONE}) == "{3: ILLEGAL_GENERATION (22)}"
+    assert as_text([("a", ErrorCode.NONE)]) == "[('a', NONE (0))]"
 
 
 def test_evidence_shows_the_frames() -> None:
@@ -142,20 +142,20 @@ def test_an_answer_to_another_request_is_a_failure() -> None:
     assert "where 1 was due" in result.reason
 
 
-def test_what_is_below_must_is_not_strict() -> None:
+def test_a_failure_below_must_is_non_strict() -> None:
     with answering(lambda frame: frame[4:8] + b"\0\0") as port:
         result = one_cell(port, "heartbeat/group-id/1", 0, {12: (0, 0)})
     assert result.cell.case.level is Level.SHOULD
     assert result.verdict is Verdict.NON_STRICT
 
 
-def test_what_is_not_advertised_is_unimplemented() -> None:
+def test_an_api_that_is_not_advertised_is_unimplemented() -> None:
     with answering(lambda frame: None) as port:
         result = one_cell(port, "heartbeat/unknown/1", -1, {})
     assert result.verdict is Verdict.UNIMPLEMENTED
 
 
-def test_the_probe_learns_what_is_advertised() -> None:
+def test_the_probe_reads_the_advertised_versions() -> None:
     table = struct.pack(">hi", 0, 2) + struct.pack(">hhh", 18, 0, 0) + struct.pack(">hhh", 10, 0, 0)
     found = struct.pack(">hih", 0, 1, 0) + struct.pack(">i", 9092)
 
@@ -167,8 +167,17 @@ def test_the_probe_learns_what_is_advertised() -> None:
 def test_a_run_from_the_command_line_writes_its_reports(tmp_path: Path) -> None:
     names = ("run.json", "run.xml", "run.html", "badge.json")
     json_path, junit, html, badge = (tmp_path / name for name in names)
-    arguments = ["--target", "shim", "--case", "heartbeat/unknown/1", "--json", str(json_path), "--junit", str(junit)]
-    done = CliRunner().invoke(cli, [*arguments, "--html", str(html), "--badge", str(badge)])
+    arguments = [
+        "--target",
+        "shim",
+        "--case",
+        "heartbeat/unknown/1",
+        "--results",
+        str(json_path),
+        "--junit",
+        str(junit),
+    ]
+    done = CliRunner().invoke(cli, [*arguments, "--junit", str(junit), "--html", str(html), "--badge", str(badge)])
     assert done.exit_code == 0, done.output
     document = json.loads(json_path.read_text())
     assert document["counts"] == {"pass": 5}
@@ -184,21 +193,21 @@ def test_a_run_from_the_command_line_writes_its_reports(tmp_path: Path) -> None:
         (["--target", "nonsense"], "there is no target nonsense; it is shim[:STORE], kafka[:VERSION]"),
         (["--target", "shim:nonsense:"], "ended before it was ready"),
         (["--target", "kafka:new"], "not a Kafka release"),
-        (["--case", "nothing/like/this"], "no case matches"),
-        (["--client", "nobody"], "no client is called nobody"),
+        (["--case", "nothing/like/this"], "No case matches"),
+        (["--client", "nobody"], "there is no client nobody"),
         (["--jobs", "0"], "not in the range"),
         (["--repeat", "-1"], "not in the range"),
         (["--level", "shall"], "is not one of"),
-        (["--json", "/dev/null/run.json"], "cannot be written"),
-        (["--expect", __file__], "says no expectations"),
-        (["--scripts", "3"], "--scripts has no meaning with server cases"),
-        (["--against", "shim", "--junit", "run.xml"], "--junit has no meaning with --against"),
-        (["--against", "shim", "--client", "all"], "has no meaning with --client"),
+        (["--results", "/dev/null/run.json"], "cannot be written"),
+        (["--json", "run.json"], "--results run.json writes the run as JSON; --json takes no file"),
+        (["--baseline", __file__], "is not a baseline"),
+        (["--write-baseline", "known.txt"], "the name must end with .toml, .json or .json.gz"),
+        (["--scripts", "3"], "--scripts has no effect with server cases"),
+        (["--against", "shim", "--junit", "run.xml"], "--junit has no effect with --against"),
+        (["--against", "shim", "--client", "all"], "has no effect with --client"),
     ],
 )
-def test_an_impossible_request_gets_a_sentence_and_is_no_failure_of_a_target(
-    arguments: list[str], sentence: str
-) -> None:
+def test_a_usage_error_is_one_sentence_with_exit_code_2(arguments: list[str], sentence: str) -> None:
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 2
     assert sentence in done.output
@@ -211,7 +220,7 @@ def test_a_host_called_like_a_target_is_a_host() -> None:
     assert expectations_of(chosen).surprise("join/first/1", 0, Verdict.SKIP) is None
 
 
-def test_nobody_listening_is_told_with_the_address() -> None:
+def test_a_refused_connection_is_reported_with_the_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     done = CliRunner().invoke(cli, ["--target", f"127.0.0.1:{port}", "--case", "join/first/1"])
@@ -223,7 +232,7 @@ def test_a_failure_of_the_suite_itself_is_exit_code_2(monkeypatch: pytest.Monkey
     def broken(*arguments: object) -> None:
         raise RuntimeError("the suite is broken")
 
-    monkeypatch.setattr("kafka_shim.conformance.cli.watched", broken)
+    monkeypatch.setattr("kafka_shim.conformance.cli.run_with_progress", broken)
     assert CliRunner().invoke(cli, ["--case", "join/first/1"]).exit_code == 2
 
 
@@ -263,7 +272,7 @@ while True:
 
 
 class CrashingTarget:
-    """Dies of every Heartbeat, after it has closed the connection."""
+    """A target that crashes on every Heartbeat, after it has closed the connection."""
 
     name = "crashing"
     profiles = frozenset({"default"})
@@ -284,7 +293,7 @@ class CrashingTarget:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the target forks")
-def test_a_target_that_dies_is_started_again_and_the_cell_that_killed_it_is_told(
+def test_a_crashed_target_is_restarted_and_the_guilty_cell_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kafka_shim.conformance.peers.coordinators_ready", lambda connection, peer: True)
@@ -300,7 +309,7 @@ def test_a_target_that_dies_is_started_again_and_the_cell_that_killed_it_is_told
     assert len(target.started) >= 3
 
 
-def test_a_target_of_others_that_goes_away_leaves_its_cells_unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_target_that_stops_leaves_its_cells_unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_shim.conformance.peers.coordinators_ready", lambda connection, peer: True)
     monkeypatch.setattr("kafka_shim.conformance.peers.find_served", lambda peer: None)
     monkeypatch.setattr("kafka_shim.conformance.peers.make_topics", lambda peer, counts=(): None)

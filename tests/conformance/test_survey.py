@@ -1,4 +1,4 @@
-"""What our survey of peers says they get wrong is found by cases: every line has some, or says why it has none."""
+"""Our survey of peers: every finding has cases that fail on the peer, or a reason why none does."""
 
 import tomllib
 from pathlib import Path
@@ -18,13 +18,13 @@ LINES = {"rdkafka-mock": 27, "kfake": 17}
 NOTICED = frozenset(Verdict) - NOT_RUN - {Verdict.PASS, Verdict.HARNESS_ERROR}
 
 
-def test_every_line_of_the_survey_is_there_once() -> None:
+def test_every_line_of_the_survey_exists_once() -> None:
     for peer, count in LINES.items():
         assert [each["line"] for each in FINDINGS if each["peer"] == peer] == list(range(1, count + 1))
 
 
 @pytest.mark.parametrize("finding", FINDINGS, ids=lambda each: f"{each['peer']}-{each['line']}")
-def test_a_finding_has_cases_that_its_peer_does_not_pass_or_says_why_not(finding: dict[str, Any]) -> None:
+def test_every_finding_has_failing_cases_or_a_reason(finding: dict[str, Any]) -> None:
     assert ("cases" in finding) != ("beyond" in finding)
     known = {case.id for case in all_cases()}
     expected = Expectations.of_target(finding["peer"])

@@ -1,10 +1,11 @@
-"""Targets of somebody's own: addresses, commands, files; what they can do; several brokers that move coordinators."""
+"""Foreign targets: addresses, commands, files; their capabilities; clusters with moving coordinators."""
 
 import json
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from kafka_shim.conformance.targets import ForeignTarget, TargetError, open_targ
 from kafka_shim.conformance.targets.base import Limits
 from kafka_shim.conformance.targets.capabilities import CAPABILITIES, advice, capabilities_of
 from kafka_shim.conformance.targets.foreign import Place, declared
+from kafka_shim.conformance.targets.postgres import binaries
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level, Verdict
 from kafka_shim.testing import CoordinatorServer
@@ -49,7 +51,7 @@ def test_an_address_may_be_of_ipv6() -> None:
 
 
 @pytest.mark.parametrize("text", ["nonsense", "host:", ":9092", "host:port", "host:70000", "a:1,b"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(TargetError, match="there is no target"):
         declared(text)
 
@@ -65,11 +67,11 @@ def test_a_command_without_port_needs_an_address() -> None:
     assert declared("h:1", start="broker").places["default"] == Place((Endpoint("h", 1),), "broker")
 
 
-def test_a_file_says_all_of_a_target(tmp_path: Path) -> None:
+def test_a_file_describes_a_target(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(
         'name = "mine 1.0"\nstart = "mine --port {port} --settings {properties}"\nclient-id = "suite"\n'
-        'capabilities = ["short-sessions"]\nexpect = "known.toml"\n'
+        'capabilities = ["short-sessions"]\nbaseline = "known.toml"\n'
         '[limits]\n"group.max.size" = 5\n[profiles.limits]\naddress = "other:9092,other:9093"\n'
     )
     found = declared(str(file))
@@ -77,7 +79,7 @@ def test_a_file_says_all_of_a_target(tmp_path: Path) -> None:
     assert found.places["limits"].endpoints == (Endpoint("other", 9092), Endpoint("other", 9093))
     assert found.places["retention"].start.startswith("mine")
     assert found.settings == {"group.max.size": "5"}
-    assert found.expect == tmp_path / "known.toml"
+    assert found.baseline == tmp_path / "known.toml"
 
 
 @pytest.mark.parametrize(
@@ -85,12 +87,15 @@ def test_a_file_says_all_of_a_target(tmp_path: Path) -> None:
     [
         ("nonsense", "cannot be read"),
         ("", "it needs an address, or a start command"),
-        ('adress = "a:1"', "adress is none of address, capabilities"),
+        ('adress = "a:1"', "adress is unknown; the names are address, baseline, capabilities"),
         ('address = "a"', "not HOST:PORT: a"),
-        ('address = "a:1"\n[profiles.fast]\naddress = "a:2"', "fast is none of default, limits, retention"),
+        (
+            'address = "a:1"\n[profiles.fast]\naddress = "a:2"',
+            "fast is unknown; the names are default, limits, retention",
+        ),
     ],
 )
-def test_a_file_that_says_no_target_is_refused_in_a_sentence(tmp_path: Path, text: str, complaint: str) -> None:
+def test_an_invalid_target_file_is_refused_in_a_sentence(tmp_path: Path, text: str, complaint: str) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(text)
     code, output = run("--target", str(file), "--case", "join/first/1")
@@ -126,14 +131,14 @@ def test_a_target_is_started_by_a_command_with_the_settings_of_each_profile(tmp_
     assert json.loads(badge.read_text())["message"] == "3/3"
 
 
-def test_a_command_that_fails_is_shown_with_what_it_printed() -> None:
+def test_a_failed_command_is_reported_with_its_output() -> None:
     code, output = run("--start-command", "echo no such setting; exit 3 # {port}", "--case", "join/first/1")
     assert code == 2
     assert "ended with exit code 3" in output
     assert "no such setting" in output
 
 
-def test_what_a_target_cannot_do_is_counted_and_said(tmp_path: Path) -> None:
+def test_missing_capabilities_are_counted_with_reasons(tmp_path: Path) -> None:
     badge = tmp_path / "badge.json"
     slow = FAST | {"group.min.session.timeout.ms": "6000"}
     with CoordinatorServer(config=slow) as server:
@@ -163,7 +168,7 @@ def test_limits_give_capabilities_and_advice() -> None:
     assert CAPABILITIES["small-groups"].lack(Limits()) == "a group cannot be filled: group.max.size is 2147483647"
 
 
-def test_limits_are_found_by_trying_where_nobody_tells_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_are_measured_if_the_target_does_not_describe_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_shim.conformance.peers.configuration", lambda peer: {})
     with CoordinatorServer(config=FAST | {"group.min.session.timeout.ms": "300"}) as server:
         peers = Peers(ForeignTarget(server.bootstrap))
@@ -171,6 +176,19 @@ def test_limits_are_found_by_trying_where_nobody_tells_them(monkeypatch: pytest.
     peer = peers.of("default")
     assert peer is not None
     assert (peer.limits.min_session_timeout, peer.limits.initial_rebalance_delay) == (300, 0)
+
+
+@pytest.mark.parametrize("describes", [True, False])
+def test_limits_from_the_user_replace_those_of_the_target(monkeypatch: pytest.MonkeyPatch, describes: bool) -> None:
+    if not describes:
+        monkeypatch.setattr("kafka_shim.conformance.peers.configuration", lambda peer: {})
+    settings = {"group.min.session.timeout.ms": "700", "group.max.size": "5"}
+    with CoordinatorServer(config=FAST | {"group.min.session.timeout.ms": "300"}) as server:
+        peers = Peers(ForeignTarget(replace(declared(server.bootstrap), settings=settings)))
+        peers.start({"default"})
+    peer = peers.of("default")
+    assert peer is not None
+    assert (peer.limits.min_session_timeout, peer.limits.max_group_size) == (700, 5)
 
 
 def test_members_have_the_client_id_of_the_user(cluster: CoordinatorServer) -> None:
@@ -211,7 +229,7 @@ def test_a_coordinator_that_moves_is_followed(cluster: CoordinatorServer) -> Non
     assert len(set(attempts)) == 2
 
 
-def test_a_failure_that_is_no_move_is_judged_once(cluster: CoordinatorServer) -> None:
+def test_a_failure_without_a_move_is_judged_once(cluster: CoordinatorServer) -> None:
     attempts = []
 
     def body(t: Trial) -> None:
@@ -225,7 +243,7 @@ def test_a_failure_that_is_no_move_is_judged_once(cluster: CoordinatorServer) ->
     assert len(attempts) == 1
 
 
-def test_a_broker_that_dies_leaves_the_others_to_be_judged() -> None:
+def test_the_other_brokers_are_judged_after_one_dies() -> None:
     with CoordinatorServer(brokers=3, config=FAST) as server:
         runner = Runner(open_target(server.bootstrap), jobs=4)
         runner.peers.start({"default"})
@@ -233,6 +251,27 @@ def test_a_broker_that_dies_leaves_the_others_to_be_judged() -> None:
         (case,) = Selection(("heartbeat/unknown/2",)).cases(all_cases())
         results = [runner.run_cell(cell) for cell in runner.cells([case])]
     assert [each.verdict for each in results] == [Verdict.PASS] * 5
+
+
+@pytest.mark.second_stage("several servers on PostgreSQL")
+@pytest.mark.skipif(binaries() is None, reason="PostgreSQL's initdb is not installed")
+def test_processes_of_one_database_are_one_target() -> None:
+    target = open_target("shim:postgresql:x3")
+    runner = Runner(target, jobs=1)
+    try:
+        runner.peers.start({"default"})
+        peer = runner.peers.of("default")
+        assert peer is not None
+        assert len(peer.instance.endpoints) == 3
+        assert {peer.routes.coordinator(f"group-{number}") for number in range(20)} == {*peer.instance.endpoints}
+        assert peer.instance.process is not None
+        peer.instance.process.kill()
+        assert peer.instance.has_crashed()
+        (case,) = Selection(("txn-commit/commit/1",)).cases(all_cases())
+        assert {runner.run_cell(cell).verdict for cell in runner.cells([case])} == {Verdict.PASS}
+    finally:
+        target.stop()
+    assert target.violations == []
 
 
 def test_groups_of_one_request_have_one_coordinator(cluster: CoordinatorServer) -> None:
@@ -249,21 +288,21 @@ def test_groups_of_one_request_have_one_coordinator(cluster: CoordinatorServer) 
     assert {cluster.coordinator_of(name) for name in names} == {cluster.coordinator_of(trial.group)}
 
 
-def test_a_target_is_given_by_its_kind() -> None:
+def test_each_kind_of_target_opens_by_name() -> None:
     with pytest.raises(TargetError, match="number of brokers"):
         open_target("kafka:4.2xmany")
+    with pytest.raises(TargetError, match="number of processes"):
+        open_target("shim:postgresql:x1")
     assert open_target("kafka:4.2x3").name == "kafka:4.2.2x3"
     assert open_target("kafka:2.8").name == "kafka:2.8.2"
     assert open_target("tansu").profiles == {"default"}
     assert open_target("nisshi").profiles == {"default"}
 
 
-def test_a_program_that_can_neither_be_found_nor_built_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_program_and_compiler_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(TargetError, match="there is no cargo here"):
+    with pytest.raises(TargetError, match="neither cargo nor"):
         open_target("nisshi").start("default")
 
 

@@ -10,7 +10,7 @@ from kafka_shim.testing import CoordinatorServer
 @pytest.fixture(scope="module")
 def server() -> Iterator[CoordinatorServer]:
     server = CoordinatorServer(topics={"orders": 4}, control=True)
-    # Not by `with`, whose end asks that every fault happened: some are only put in and listed.
+    # Not by `with`: its end fails if a fault never happened, and some tests only add and list faults.
     server.start()
     yield server
     server.stop()

@@ -1,6 +1,6 @@
-"""Hooks of Schemathesis: waits are short, so that what is generated within seconds is much.
+"""Hooks of Schemathesis that shorten waits, so that many requests fit into seconds.
 
-Only what is valid is shortened, so that what is meant to be refused stays what it is.
+They shorten only valid waits, and leave invalid ones to be refused.
 """
 
 from typing import Any

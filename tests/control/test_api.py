@@ -1,4 +1,4 @@
-"""The control API: what it does over HTTP, what it refuses, and who may ask."""
+"""The control API over HTTP: operations, refusals and the token."""
 
 import json
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from kafka_shim.control.api import operations
 from kafka_shim.control.openapi import openapi
 from kafka_shim.control.operations.groups import GroupState, GroupType
 from kafka_shim.control.server import serve_control
+from kafka_shim.experiments.registered.kind import KIND as REGISTERED
 from kafka_shim.groups.kinds import KINDS
-from kafka_shim.groups.registered.kind import KIND as REGISTERED
 from kafka_shim.testing import CoordinatorServer, open_coordinator
 
 OPERATIONS = operations(lab=True)
@@ -55,9 +55,7 @@ def test_a_group_is_awaited_rewound_and_deleted(server: CoordinatorServer, http:
     assert answer_to(http, "GET", "/v1/groups/alive", 404)["error"] == "GROUP_ID_NOT_FOUND"
 
 
-def test_it_says_how_far_a_group_is_behind_and_of_which_kind_it_is(
-    server: CoordinatorServer, http: httpx.Client
-) -> None:
+def test_the_api_shows_the_lag_and_the_kind_of_a_group(server: CoordinatorServer, http: httpx.Client) -> None:
     puppet = server.consumer_puppet("behind", ["orders"])
     server.group("behind").stable(members=1)
     server.produce("orders", "a", "b", "c", partition=1)
@@ -90,9 +88,7 @@ def test_an_ephemeral_group_goes_with_its_last_member(server: CoordinatorServer,
     answer_to(http, "GET", "/v1/groups/brief", 404)
 
 
-def test_a_request_is_shown_by_its_bytes_while_somebody_reads_the_events(
-    server: CoordinatorServer, http: httpx.Client
-) -> None:
+def test_events_have_the_bytes_of_a_request_while_they_are_read(server: CoordinatorServer, http: httpx.Client) -> None:
     with http.stream("GET", "/v1/events", params={"frames": "true", "group": "watched"}) as stream:
         lines = stream.iter_lines()
         assert next(lines).startswith(":")
@@ -207,13 +203,14 @@ def test_events_are_streamed(server: CoordinatorServer, http: httpx.Client) -> N
         ("POST", "/v1/groups/x/rewind", b'{"offsets": []}', 404),
         ("POST", "/v1/groups/x/await", b'{"for": "rain"}', 400),
         ("POST", "/v1/groups/x/await", b'{"for": "event", "fields": {"timeout": 1}}', 400),
+        ("POST", "/v1/groups/x/await", b'{"for": "stable", "generation": -1, "timeout": 0.01}', 400),
         ("POST", "/v1/brokers/7", b'{"do": "stop"}', 404),
         ("POST", "/v1/brokers/1", b'{"do": "dance"}', 400),
         ("DELETE", "/v1/topics/__consumer_offsets", b"", 404),
         ("PUT", "/v1/topics", b"", 405),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_sentence_and_changes_nothing(
+def test_an_impossible_body_is_refused_in_one_sentence_and_changes_nothing(
     server: CoordinatorServer, http: httpx.Client, method: str, path: str, body: bytes, status: int
 ) -> None:
     def state() -> Any:
@@ -222,7 +219,7 @@ def test_what_cannot_be_is_refused_in_one_sentence_and_changes_nothing(
     before = state()
     answer = http.request(method, path, content=body, headers={"content-type": "application/json"})
     assert answer.status_code == status, answer.text
-    assert answer.json()["message"].endswith((".", "]"))
+    assert answer.json()["message"].endswith((".", "?", "]"))
     assert state() == before
 
 
@@ -233,7 +230,7 @@ def test_the_document_describes_every_operation(http: httpx.Client) -> None:
     assert documented == {(each.method, each.path) for each in OPERATIONS}
 
 
-async def test_who_does_not_know_the_token_is_turned_away() -> None:
+async def test_a_request_without_the_token_is_refused() -> None:
     async with open_coordinator() as kit:
         url = await kit.serve_control("127.0.0.1", 0, "s3cret")
         async with httpx.AsyncClient(base_url=url) as http:
@@ -245,21 +242,21 @@ async def test_who_does_not_know_the_token_is_turned_away() -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "example.com", "10.0.0.1", "localhost.example.com"])
 @pytest.mark.parametrize("token", [None, ""])
-async def test_without_a_token_it_does_not_start_where_others_can_ask(host: str, token: str | None) -> None:
+async def test_a_server_without_a_token_does_not_listen_beyond_loopback(host: str, token: str | None) -> None:
     async with open_coordinator() as kit:
         with pytest.raises(ValueError, match="needs a token"):
             await serve_control(kit.server, host, 0, token)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
-async def test_on_loopback_it_starts_without_one(host: str) -> None:
+async def test_a_server_on_loopback_needs_no_token(host: str) -> None:
     async with open_coordinator() as kit:
         url = await kit.serve_control(host, 0)
         async with httpx.AsyncClient(base_url=url) as http:
             assert (await http.get("/v1/topics")).status_code == 200
 
 
-async def test_with_a_token_it_answers_by_any_name_and_describes_itself_so() -> None:
+async def test_a_server_with_a_token_answers_under_any_name_and_documents_the_token() -> None:
     async with open_coordinator() as kit:
         url = await kit.serve_control("0.0.0.0", 0, "s3cret")
         headers = {"Authorization": "Bearer s3cret", "Host": "kafka.example.com"}

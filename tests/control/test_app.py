@@ -23,10 +23,10 @@ from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitReque
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_shim.control.app import make_app
 from kafka_shim.control.server import serve_control
-from kafka_shim.groups.causes import Cause
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.server import ServerConfig, serve
 from kafka_shim.testing import open_coordinator
+from kafka_shim.trace.causes import Cause
 from tests.server.wire import Wire, request
 
 
@@ -76,7 +76,7 @@ async def test_groups_are_listed() -> None:
 
 
 @pytest.mark.parametrize("group", ["billing", "team/billing", "Zahlungen größer 0"])
-async def test_a_group_is_described_with_what_its_members_want_and_own(group: str) -> None:
+async def test_a_description_has_the_target_and_owned_partitions_of_members(group: str) -> None:
     async with serving(group) as (_, http):
         described = (await http.get(f"/v1/groups/{quote(group, safe='')}")).json()
     (member,) = described["members"]
@@ -149,7 +149,7 @@ async def test_listing_many_groups_gives_way_to_others() -> None:
     assert turns > 20
 
 
-async def test_it_runs_beside_the_coordinator_and_stops_with_it() -> None:
+async def test_the_control_server_runs_and_stops_with_the_coordinator() -> None:
     def ask(url: str) -> Any:
         with urllib.request.urlopen(url, timeout=10) as answer:
             return json.load(answer)

@@ -1,4 +1,4 @@
-"""docs/http.md: it names every operation, and its commands do what they are shown for."""
+"""docs/http.md names every operation, and its commands work."""
 
 import json
 import re
@@ -37,7 +37,8 @@ def test_every_body_has_an_example(operation: Operation) -> None:
     assert described["requestBody"]["content"]["application/json"]["example"] == operation.example is not None
 
 
-def test_its_commands_work(server: CoordinatorServer) -> None:
+@pytest.mark.second_stage("curl")
+def test_the_commands_of_the_page_work(server: CoordinatorServer) -> None:
     if shutil.which("curl") is None:
         pytest.skip("there is no curl here")
     for command in COMMANDS:
@@ -55,7 +56,7 @@ def test_its_commands_work(server: CoordinatorServer) -> None:
 
 
 def served(words: list[str]) -> None:
-    """What is shown as the way to start it starts, here on free ports."""
+    """Run a command of the page that starts a server, here on free ports."""
     words = [word.replace(":8092", ":0") for word in words]
     command = [str(HERE / words[0]), *words[1:], "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:

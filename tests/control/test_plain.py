@@ -1,4 +1,4 @@
-"""A server without a laboratory: what it does not import, and what it tells anyway."""
+"""A server without a laboratory: modules it does not import, and answers it still gives."""
 
 import json
 import re
@@ -54,7 +54,7 @@ print([name for name in sys.modules if name.startswith("kafka_shim.lab") or name
     assert done.stdout == "[]\n", done.stderr
 
 
-def test_the_story_of_a_group_is_there_and_that_of_none_is_404() -> None:
+def test_a_group_has_its_story_and_a_missing_group_is_404() -> None:
     with serving() as (kafka, control, process):
         with Client(kafka) as client:
             join(client)
@@ -99,7 +99,7 @@ def test_the_document_and_the_page_are_where_people_look() -> None:
     [
         ({"action": "eror", "error": 16}, "'eror' is none of error, delay, drop, swallow, close, duplicate, half-open,"
          " slow. Did you mean 'error'?"),
-        ({"action": "delay", "api": "Heartbeat"}, "Object missing required field `seconds`"),
+        ({"action": "delay", "api": "Heartbeat"}, "The field `seconds` is missing."),
         ({"action": "delay", "seconds": 0}, "Expected 'float' > 0.0 in 'seconds'"),
     ],
 )  # fmt: skip
@@ -124,7 +124,7 @@ def test_a_puppet_needs_a_topic_that_is_there(server: CoordinatorServer) -> None
          " setting of this coordinator; did you mean 'group.initial.rebalance.delay.ms'?\n"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_served_is_one_sentence(options: list[str], sentence: str) -> None:
+def test_an_option_that_cannot_be_served_is_one_sentence(options: list[str], sentence: str) -> None:
     command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", "127.0.0.1:0", "--store", "memory:", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (2, sentence)
@@ -135,5 +135,7 @@ def test_a_taken_control_port_is_named(server: CoordinatorServer) -> None:
     command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", "127.0.0.1:0", "--store", "memory:"]
     done = subprocess.run([*command, "--control", taken], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith(f"kafka-shim: {taken} cannot be listened on: ")
+    assert done.stderr.splitlines()[-1].startswith(
+        f"kafka-shim: {taken} cannot be listened on: Address already in use; end the other server"
+    )
     assert json.dumps(done.stdout) == '""'

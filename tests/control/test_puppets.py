@@ -8,12 +8,12 @@ import httpx
 import pytest
 
 from kafka_shim.control.operations import acts, faults, matching
-from kafka_shim.lab.casting import ROLES
 from kafka_shim.lab.client_assignors import ASSIGNORS
-from kafka_shim.lab.faults import ACTIONS
 from kafka_shim.lab.interception import MATCH_FIELDS
+from kafka_shim.lab.puppet_kinds import PUPPET_KINDS
 from kafka_shim.lab.puppets import Manner
 from kafka_shim.testing import CoordinatorServer
+from kafka_shim.trace.events import FAULT_ACTIONS
 
 BODIES: tuple[Any, ...] = get_args(acts.AnyPuppet)
 PUPPETS_WITHOUT = {
@@ -21,7 +21,7 @@ PUPPETS_WITHOUT = {
     "streams": {"pattern", "instance_id", "assignor", "topology", "endpoint", "tags"},
     "client-assignors": {"pattern", "assignor"},
 }
-"""What counts for nothing in a kind."""
+"""Fields of a puppet that have no effect in a kind."""
 
 
 def kind_of(body: Any) -> str:
@@ -40,7 +40,7 @@ def ask(server: CoordinatorServer) -> Iterator[Any]:
         yield ask
 
 
-def test_a_puppet_joins_commits_leaves_and_is_gone(ask: Any) -> None:
+def test_a_puppet_joins_commits_and_leaves(ask: Any) -> None:
     made = ask("POST", "/v1/puppets", group="p", topics=["orders"], instance_id="one", manner={"heartbeat_late": 0.01})
     path = f"/v1/puppets/{made['puppet']}"
     ask("POST", "/v1/groups/p/await", **{"for": "owns", "member": "one", "partitions": {"orders": [0, 1, 2, 3]}})
@@ -58,7 +58,7 @@ def test_a_puppet_joins_commits_leaves_and_is_gone(ask: Any) -> None:
     assert ask("GET", path, 404)["message"] == "There is no such puppet."
 
 
-def test_a_fault_is_awaited_and_one_that_never_happened_is_told(ask: Any) -> None:
+def test_a_fault_is_awaited_and_an_unused_fault_is_reported(ask: Any) -> None:
     happens = ask("POST", "/v1/faults", action="error", api="JoinGroup", error="NOT_COORDINATOR", group="awaited")
     never = ask("POST", "/v1/faults", action="drop", api="Heartbeat", group="nobody")
     puppet = ask("POST", "/v1/puppets", group="awaited", topics=["orders"])["puppet"]
@@ -82,7 +82,7 @@ def test_a_store_fails_until_it_is_repaired(server: CoordinatorServer, ask: Any)
 
 @pytest.fixture(scope="module")
 def experimental() -> Iterator[Any]:
-    """What asks a server with the experiments."""
+    """A function that sends requests to a server with the experiments."""
     names = ["client-assignors", "designs"]
     config = {"group.streams.initial.rebalance.delay.ms": "0"}
     with (
@@ -98,8 +98,8 @@ def experimental() -> Iterator[Any]:
         yield ask
 
 
-@pytest.mark.parametrize("kind", ROLES)
-def test_a_puppet_of_every_kind_joins_shares_leaves_and_is_gone(kind: str, experimental: Any) -> None:
+@pytest.mark.parametrize("kind", PUPPET_KINDS)
+def test_a_puppet_of_every_kind_joins_shares_and_leaves(kind: str, experimental: Any) -> None:
     ask = experimental
     group = f"every-{kind}"
     body = {"kind": kind, "group": group, "topics": ["orders"]}
@@ -156,7 +156,7 @@ def test_a_kind_that_the_coordinator_does_not_serve_is_refused(ask: Any) -> None
     assert "protocols" in other["message"]
 
 
-@pytest.mark.parametrize("kind", ROLES)
+@pytest.mark.parametrize("kind", PUPPET_KINDS)
 def test_a_simulation_of_every_kind_is_played_at_once(kind: str, ask: Any) -> None:
     puppet = {"kind": kind, "group": "billing", "topics": ["orders"]}
     body = {
@@ -179,7 +179,7 @@ def test_a_simulation_of_every_kind_is_played_at_once(kind: str, ask: Any) -> No
     assert ask("POST", "/v1/simulations", **body) == played
 
 
-def test_a_simulation_that_cannot_be_is_refused_in_a_sentence(ask: Any) -> None:
+def test_an_impossible_simulation_is_refused_in_a_sentence(ask: Any) -> None:
     member = {"puppet": {"group": "billing", "topics": ["orders"], "kind": "classic"}, "at": 5}
     body: Any = {"topics": {"orders": 6}, "members": [member]}
     late = [{"at": 1, "member": 0, "act": {"do": "leave"}}]
@@ -193,13 +193,13 @@ def test_a_simulation_that_cannot_be_is_refused_in_a_sentence(ask: Any) -> None:
 
 
 def test_the_api_knows_every_fault_match_and_manner() -> None:
-    assert {kind.__struct_config__.tag for kind in get_args(faults.AnyFault)} == set(ACTIONS)
+    assert {kind.__struct_config__.tag for kind in get_args(faults.AnyFault)} == set(FAULT_ACTIONS)
     assert set(matching.Match.__struct_fields__) == MATCH_FIELDS
     assert set(acts.Manner.__struct_fields__) == set(Manner.__dataclass_fields__)
-    assert {kind_of(each) for each in BODIES} == set(ROLES)
+    assert {kind_of(each) for each in BODIES} == set(PUPPET_KINDS)
     for each in BODIES:
-        role = ROLES[kind_of(each)]
-        script = getattr(import_module(f"kafka_shim.lab.{role.module}"), role.script)
+        classes = PUPPET_KINDS[kind_of(each)]
+        script = getattr(import_module(f"kafka_shim.lab.{classes.module}"), classes.script)
         without = PUPPETS_WITHOUT.get(kind_of(each), set())
         assert set(each.__struct_fields__) == set(script.__dataclass_fields__) - without
     (protocols, _) = get_args(acts.CreatePuppet.__annotations__["protocols"]) or (None, None)

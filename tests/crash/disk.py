@@ -1,8 +1,8 @@
-"""A disk whose power can be cut: what SQLite writes and syncs is recorded, and any moment of it can be had again.
+"""A simulated disk with power cuts: it records SQLite's writes and syncs, and recreates the files at any moment.
 
-The recorder is a VFS of the very SQLite library that Python uses: a copy of the platform's, whose files tell of every
-write, truncation and sync before they do it. What a cut leaves of a file is all that was synced and, of what was
-written since, nothing, everything, or any sectors of it: a disk may have written some of them, in any order.
+The recorder is a VFS of the SQLite library that Python uses: a copy of the platform's VFS whose files report each
+write, truncation and sync before they carry it out. After a cut a file has all synced data. Of the later writes it has
+none, all, or any sectors, because a disk may write sectors in any order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 SECTOR = 512
 
 _pointer = ctypes.c_void_p
-# The name is a pointer and not a string: SQLite keeps it, and looks at what stands around it.
+# The name is a pointer and not a string: SQLite keeps it and reads the bytes around it.
 _OPEN = ctypes.CFUNCTYPE(ctypes.c_int, _pointer, _pointer, _pointer, ctypes.c_int, ctypes.POINTER(ctypes.c_int))
 _DELETE = ctypes.CFUNCTYPE(ctypes.c_int, _pointer, ctypes.c_char_p, ctypes.c_int)
 _WRITE = ctypes.CFUNCTYPE(ctypes.c_int, _pointer, _pointer, ctypes.c_int, ctypes.c_int64)
@@ -27,7 +27,7 @@ _SYNC = ctypes.CFUNCTYPE(ctypes.c_int, _pointer, ctypes.c_int)
 
 
 class _Vfs(ctypes.Structure):
-    """sqlite3_vfs, to the last member that is replaced or must be copied."""
+    """The C struct sqlite3_vfs, up to the last member that is replaced or copied."""
 
     _fields_ = (
         ("version", ctypes.c_int),
@@ -43,7 +43,7 @@ class _Vfs(ctypes.Structure):
 
 
 class _Methods(ctypes.Structure):
-    """sqlite3_io_methods."""
+    """The C struct sqlite3_io_methods."""
 
     _fields_ = (
         ("version", ctypes.c_int),
@@ -65,26 +65,26 @@ class Write(NamedTuple):
 
 
 class Truncate(NamedTuple):
-    """A file was cut to this size."""
+    """A truncation of a file to this size."""
 
     file: str
     size: int
 
 
 class Sync(NamedTuple):
-    """All that was done to a file is on the disk."""
+    """A sync: all earlier changes of the file are on the disk."""
 
     file: str
 
 
 class Delete(NamedTuple):
-    """A file is gone."""
+    """The deletion of a file."""
 
     file: str
 
 
 class Acknowledged(NamedTuple):
-    """Not of the disk: the store said that this batch is durable."""
+    """A mark between disk operations: the store reported this batch as durable."""
 
     batch: int
 
@@ -94,16 +94,16 @@ Happening = Write | Truncate | Sync | Delete | Acknowledged
 
 @contextmanager
 def recording(*, hardware: bool = True) -> Iterator[list[Happening]]:
-    """Whatever SQLite does to files opened meanwhile, in order; the list grows as it happens.
+    """Record all that SQLite does to files opened within the block, in order, in a growing list.
 
-    Without `hardware` syncs are recorded but not done: for reading what is not worth waiting for.
+    Without `hardware`, syncs are recorded but not carried out, which is faster when only reading.
     """
     library = ctypes.CDLL(_sqlite3.__file__)
     library.sqlite3_vfs_find.restype = ctypes.POINTER(_Vfs)
     base = library.sqlite3_vfs_find(None)
     happened: list[Happening] = []
     names: dict[int, str] = {}
-    kept: list[Any] = []
+    references: list[Any] = []
     tables: dict[int, _Methods] = {}
 
     def opened(vfs: int, name: int | None, file: int, flags: int, out: Any) -> int:
@@ -143,7 +143,7 @@ def recording(*, hardware: bool = True) -> Iterator[list[Happening]]:
         return tables[address]
 
     def keep(function: Any) -> int | None:
-        kept.append(function)
+        references.append(function)
         return ctypes.cast(function, _pointer).value
 
     def deleted(vfs: int, name: bytes, sync_folder: int) -> int:
@@ -165,9 +165,9 @@ def recording(*, hardware: bool = True) -> Iterator[list[Happening]]:
 
 
 def after_cut(happened: Sequence[Happening], survives: Callable[[], bool]) -> dict[str, bytes]:
-    """The files a disk has when the power is cut after these happenings.
+    """Return the files on the disk after a power cut after these operations.
 
-    `survives` is asked for every sector that was written and not synced.
+    `survives` decides for each sector that was written and not synced.
     """
     last_sync = {each.file: at for at, each in enumerate(happened) if isinstance(each, Sync)}
     files: dict[str, bytearray] = {}
@@ -175,11 +175,11 @@ def after_cut(happened: Sequence[Happening], survives: Callable[[], bool]) -> di
         is_synced = not isinstance(each, Acknowledged) and at < last_sync.get(each.file, -1)
         if isinstance(each, Write):
             content = files.setdefault(each.file, bytearray())
-            for start, sector in _sectors(each):
-                if is_synced or survives():
-                    if len(content) < start:
-                        content.extend(bytes(start - len(content)))
-                    content[start : start + len(sector)] = sector
+            parts = [(each.offset, each.data)] if is_synced else [part for part in _sectors(each) if survives()]
+            for start, data in parts:
+                if len(content) < start:
+                    content.extend(bytes(start - len(content)))
+                content[start : start + len(data)] = data
         elif isinstance(each, Truncate) and (is_synced or survives()):
             content = files.setdefault(each.file, bytearray())
             del content[each.size :]
@@ -189,7 +189,7 @@ def after_cut(happened: Sequence[Happening], survives: Callable[[], bool]) -> di
 
 
 def _sectors(write: Write) -> Iterator[tuple[int, bytes]]:
-    """The parts of a write that a disk writes whole or not at all."""
+    """Yield the parts of a write that a disk writes completely or not at all."""
     start, end = write.offset, write.offset + len(write.data)
     while start < end:
         stop = min(end, (start // SECTOR + 1) * SECTOR)
@@ -198,15 +198,15 @@ def _sectors(write: Write) -> Iterator[tuple[int, bytes]]:
 
 
 def nothing() -> bool:
-    """No sector survives that was not synced."""
+    """Lose every sector that was not synced."""
     return False
 
 
 def everything() -> bool:
-    """Every sector survives."""
+    """Keep every sector."""
     return True
 
 
 def some(chance: random.Random, share: float) -> Callable[[], bool]:
-    """Each sector survives with this probability."""
+    """Keep each sector with this probability."""
     return lambda: chance.random() < share

@@ -1,4 +1,4 @@
-"""The power is cut at a thousand moments: what comes back is a prefix of the batches, with all acknowledged ones."""
+"""Power cuts at a thousand moments: the database reopens with a prefix of the batches, with all acknowledged ones."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.persistence.store import Entry
 from tests.crash.disk import Acknowledged, Happening, Sync, Write, after_cut, everything, nothing, recording, some
 
+pytestmark = pytest.mark.second_stage("servers killed under load")
+
 CUTS = 1000
 BATCHES = 120
 NAME = "offsets.db"
@@ -20,7 +22,7 @@ PARTITIONS = 4
 
 
 def batch(number: int, chance: random.Random) -> list[Entry]:
-    """Offsets set and deleted here and there; the first record is the batch's number, and is in every batch."""
+    """Return a batch of random writes and deletions; the first record, in every batch, has the batch's number."""
     entries: list[Entry] = [(0, OffsetCommitKey("number", "t", 0), OffsetCommitValue(number))]
     for _ in range(chance.randrange(40)):
         partition = chance.randrange(PARTITIONS)
@@ -31,17 +33,17 @@ def batch(number: int, chance: random.Random) -> list[Entry]:
 
 
 def states(batches: Sequence[Sequence[Entry]]) -> list[dict[tuple[int, object], object]]:
-    """What a store holds after none, one, two ... of the batches."""
-    found: list[dict[tuple[int, object], object]] = [{}]
+    """Return the contents of a store after none, one, two ... of the batches."""
+    result: list[dict[tuple[int, object], object]] = [{}]
     for entries in batches:
-        state = dict(found[-1])
+        state = dict(result[-1])
         for partition, key, value in entries:
             if value is None:
                 state.pop((partition, key), None)
             else:
                 state[partition, key] = value
-        found.append(state)
-    return found
+        result.append(state)
+    return result
 
 
 def content(path: Path) -> dict[tuple[int, object], object]:
@@ -55,7 +57,7 @@ def content(path: Path) -> dict[tuple[int, object], object]:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Happening], list[list[Entry]]]:
-    """A store that wrote its batches, with checkpoints in between, and all that it did to the disk."""
+    """Write batches to a store, with checkpoints in between; return its disk operations and the batches."""
     chance = random.Random(7)
     batches = [batch(number, chance) for number in range(1, BATCHES + 1)]
     with recording() as happened:
@@ -79,7 +81,7 @@ def restored(
     return content(folder / NAME)
 
 
-def test_the_record_of_the_disk_is_what_the_files_are(
+def test_the_recorded_operations_recreate_the_files(
     written: tuple[list[Happening], list[list[Entry]]], tmp_path: Path
 ) -> None:
     happened, batches = written
@@ -88,7 +90,7 @@ def test_the_record_of_the_disk_is_what_the_files_are(
     assert restored(happened, tmp_path / "all", everything) == states(batches)[-1]
 
 
-def test_each_of_a_thousand_cuts_leaves_a_prefix_with_all_that_was_acknowledged(
+def test_each_of_a_thousand_cuts_leaves_all_acknowledged_batches(
     written: tuple[list[Happening], list[list[Entry]]], tmp_path: Path
 ) -> None:
     happened, batches = written
@@ -104,17 +106,17 @@ def test_each_of_a_thousand_cuts_leaves_a_prefix_with_all_that_was_acknowledged(
     went_further = 0
     with recording(hardware=False):
         for number, moment in enumerate(moments):
-            found = restored(happened[:moment], tmp_path / str(number), survivors[number % 4])
+            state = restored(happened[:moment], tmp_path / str(number), survivors[number % 4])
             least = acknowledged[moment]
-            assert found in expected[least : least + 2], f"cut {number} after happening {moment}"
-            went_further += found == expected[min(least + 1, BATCHES)] != expected[least]
+            assert state in expected[least : least + 2], f"cut {number} after happening {moment}"
+            went_further += state == expected[min(least + 1, BATCHES)] != expected[least]
     assert went_further > 0
 
 
-def test_a_store_that_did_not_sync_would_be_found_out(
+def test_a_cut_reveals_a_store_without_syncs(
     written: tuple[list[Happening], list[list[Entry]]], tmp_path: Path
 ) -> None:
     happened, batches = written
     unsynced = [each for each in happened if not isinstance(each, Sync)]
-    found = restored(unsynced, tmp_path / "cut", nothing)
-    assert found != states(batches)[-1]
+    state = restored(unsynced, tmp_path / "cut", nothing)
+    assert state != states(batches)[-1]

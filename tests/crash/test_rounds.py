@@ -1,4 +1,4 @@
-"""The short form of `python -m bench.crash`: servers killed and paused under load lose nothing and overlap nowhere."""
+"""A short run of `python -m bench.crash`: killed and paused servers lose no commit and never overlap."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from bench.crash import Outcome, Process, Run, out_of_lease, postgresql, report,
 from bench.crash_members import Answered, Judge
 from tests import postgres
 
+pytestmark = pytest.mark.second_stage("servers killed under load")
+
 ROUNDS = 6
 
 
 def check(outcome: Outcome, *kinds: str) -> None:
-    assert outcome.lost == []
+    assert outcome.lost_commits == []
     assert outcome.went_back == []
     assert outcome.two_owners == []
     assert sum(len(outcome.times[kind]) for kind in kinds) == ROUNDS
     assert outcome.commits > 100
 
 
-def test_a_killed_server_on_sqlite_lost_nothing_it_acknowledged() -> None:
+def test_a_killed_server_on_sqlite_loses_no_acknowledged_commit() -> None:
     check(trio.run(sqlite, ROUNDS), "kill")
 
 
 @pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
-def test_three_servers_killed_and_paused_in_turn_lose_nothing_and_never_both_own_the_group() -> None:
+def test_three_killed_and_paused_servers_lose_nothing_and_never_overlap() -> None:
     with postgres.postgres_server() as url:
         check(trio.run(postgresql, ROUNDS, url), "kill", "pause")
 
 
-# The judge itself
+# The judge itself.
 
 
 @pytest.fixture
@@ -40,27 +42,27 @@ def judge() -> Judge:
     return Judge(partitions=4)
 
 
-def test_a_commit_that_was_acknowledged_and_is_not_read_is_lost(judge: Judge) -> None:
+def test_an_acknowledged_commit_missing_from_a_read_is_lost(judge: Judge) -> None:
     judge.acknowledged[0] = 7
     judge.read(0, 6, judge.floor(), "m")
-    assert len(judge.lost) == 1
+    assert len(judge.lost_commits) == 1
 
 
 def test_an_offset_read_after_a_greater_one_went_back(judge: Judge) -> None:
     judge.read(0, 6, judge.floor(), "m")
     judge.read(0, 5, judge.floor(), "m")
-    assert judge.lost == []
+    assert judge.lost_commits == []
     assert len(judge.went_back) == 1
 
 
-def test_what_was_acknowledged_after_a_read_was_sent_may_be_missing_from_it(judge: Judge) -> None:
+def test_a_read_may_miss_commits_acknowledged_after_its_request(judge: Judge) -> None:
     floor = judge.floor()
     judge.acknowledged[0] = 7
     judge.read(0, 6, floor, "m")
-    assert judge.lost == judge.went_back == []
+    assert judge.lost_commits == judge.went_back == []
 
 
-def test_a_partition_given_to_two_members_of_a_generation_is_noticed(judge: Judge) -> None:
+def test_the_judge_detects_two_owners_in_a_generation(judge: Judge) -> None:
     judge.assign(1, 0, "a")
     judge.assign(1, 0, "a")
     judge.assign(2, 0, "b")
@@ -69,7 +71,7 @@ def test_a_partition_given_to_two_members_of_a_generation_is_noticed(judge: Judg
     assert len(judge.twice) == 1
 
 
-def test_an_answer_asked_for_after_the_successor_had_the_lease_is_noticed(tmp_path: Path) -> None:
+def test_the_judge_detects_an_answer_outside_the_lease(tmp_path: Path) -> None:
     run = Run([Process("memory:", tmp_path / "log", node) for node in (1, 2)], members=0)
     first, second = (process.address for process in run.processes)
     history = [(10.0, 1), (20.0, 2), (30.0, 1)]
@@ -85,7 +87,7 @@ def test_an_answer_asked_for_after_the_successor_had_the_lease_is_noticed(tmp_pa
     assert len(out_of_lease(run, history, 0.0)) == 1
 
 
-def test_the_report_counts_what_was_found() -> None:
+def test_the_report_counts_violations() -> None:
     summary = report(Outcome("sqlite", {"kill": [1.0, 2.0, 9.0]}, 5, ["a"], [], ["b", "c"]))
     assert (summary["lost"], summary["went_back"], summary["two_owners"]) == (1, 0, 2)
     assert summary["stable_again_s"]["kill"] == {"rounds": 3, "p50": 2.0, "p90": 9.0, "p99": 9.0, "max": 9.0}

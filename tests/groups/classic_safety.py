@@ -1,4 +1,4 @@
-"""What must hold of a classic group at any moment, whatever its members, their requests and the coordinator suffer."""
+"""Invariants of a classic group that hold at every moment, under any faults of members, requests and coordinator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafka_shim.groups.timers import NEVER, Timers
 
 
 def check_timers(timers: Timers, group: ClassicGroup | None) -> None:
-    """I10: no timer of a member that is gone. Whoever is silent is missed: a session runs unless a request waits."""
+    """I10: every timer belongs to a present member. A session timer runs for each member without a parked request."""
     for timer in timers.armed():
         assert timer.deadline != NEVER
         if timer.kind == "session":
@@ -27,7 +27,7 @@ def check_timers(timers: Timers, group: ClassicGroup | None) -> None:
 
 
 def check_counts(group: ClassicGroup) -> None:
-    """The book-keeping of a group is what its members say."""
+    """The counts that the group keeps agree with its members."""
     members = group.members.values()
     assert group.parked_joins == sum(member.join_exchange is not None for member in members)
     assert group.static == {m.group_instance_id: m.member_id for m in members if m.group_instance_id is not None}
@@ -41,7 +41,7 @@ def check_counts(group: ClassicGroup) -> None:
 
 
 def check_reload(live: ClassicGroup | None, again: ClassicGroup | None) -> None:
-    """I5: what a restart would make of the records is what the coordinator has; in a round, an older generation."""
+    """I5: a restart gives the same group from its records; during a round, an older generation."""
     assert (live is None) == (again is None), "I5"
     if live is None or again is None:
         return
@@ -52,7 +52,7 @@ def check_reload(live: ClassicGroup | None, again: ClassicGroup | None) -> None:
 
 
 def hard(group: ClassicGroup) -> dict[str, object]:
-    """What must survive a restart."""
+    """The part of the state that must survive a restart."""
     return {
         "state": group.state,
         "generation": group.generation,

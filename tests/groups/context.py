@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 from kafka_shim.apis import (
@@ -24,9 +25,9 @@ from kafka_shim.apis.consumer_protocol import ConsumerProtocolSubscription, Topi
 from kafka_shim.apis.describe_groups import DescribedGroup
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kafka_shim.apis.releases import DEFAULT_RELEASE, rules_of
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import trace
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import PARKED, Client
@@ -35,10 +36,15 @@ from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.store import records_of
+from kafka_shim.trace import schema
 from tests.handling import Call, handle
 
 WALL_OFFSET = 1_700_000_000.0
 GROUP = "group"
+_INTERVALS = tuple(f"group.{kind}.assignment.interval.ms" for kind in ("consumer", "share", "streams"))
+AT_ONCE = tuple(f"{name}=0" for name in _INTERVALS)
+KAFKA_INTERVALS = tuple(f"{name}=1000" for name in _INTERVALS)
+"""Kafka's default settings for the interval between two assignments."""
 
 
 def subscription(*topics: str, owned: dict[str, list[int]] | None = None, version: int = 1) -> bytes:
@@ -76,38 +82,45 @@ class Reply(Call):
 
 
 class Context:
-    """One node with all partitions of `__consumer_offsets`, at time `now` in seconds. `listens`: to its trace."""
+    """One node with all partitions of `__consumer_offsets`, at time `now` in seconds. `listens`: to its trace.
+
+    Assignments do not wait for an interval, unless the settings say so.
+    """
 
     listens = True
 
-    def __init__(self, *settings: str, client_id: str = "client", kinds: Kinds = KINDS) -> None:
+    def __init__(
+        self, *settings: str, client_id: str = "client", kinds: Kinds = KINDS, release: str = DEFAULT_RELEASE
+    ) -> None:
         self.kinds = kinds
-        self.config = GroupConfig().with_settings(["offsets.topic.num.partitions=2", *settings])
+        self.rules = rules_of(release)
+        self.config = GroupConfig().with_settings(["offsets.topic.num.partitions=2", *AT_ONCE, *settings])
         self.now = 1000.0
         self.client = Client(client_id, "/127.0.0.1")
         self.durable: dict[int, dict[Any, Any]] = {p: {} for p in range(self.config.offsets_topic_num_partitions)}
         self.written: list[tuple[Any, Any]] = []
         self.events: list[dict[str, Any]] = []
         self.parked: set[Reply] = set()
-        self.broker: Any = None
+        self.broker: Any = SimpleNamespace(remote_share_states=None)
         self._ids = count(1)
         self.start()
 
     # The node
 
     def start(self) -> None:
-        """Start a coordinator on what is durable."""
+        """Start a coordinator on the durable records."""
         self.outbox = Outbox()
         self.outbox.listening = self.outbox.tracing = self.listens
         self.service = GroupService(
             1,
             self.config,
             self.outbox,
-            Timers(),
+            Timers(self.outbox),
             lambda: str(next(self._ids)),
             lambda key, key_type: (0, 1, "localhost", 9092),
             WALL_OFFSET,
             kinds=self.kinds,
+            rules=self.rules,
         )
         for partition, records in self.durable.items():
             self.service.begin_loading(partition)
@@ -120,7 +133,7 @@ class Context:
         self.start()
 
     def settle(self) -> None:
-        """Do with the outbox what a server does."""
+        """Handle the outbox as a server does."""
         for partition, key, value in records_of(self.outbox.records):
             self.written.append((key, value))
             if value is None:
@@ -132,7 +145,7 @@ class Context:
             self.parked.remove(exchange)
             exchange.response = response
         for event in self.outbox.events:
-            assert trace.problems(event) == []
+            assert schema.problems(event) == []
         self.events.extend(self.outbox.events)
         self.outbox.records, self.outbox.replies, self.outbox.events = [], [], []
 
@@ -150,7 +163,7 @@ class Context:
     def send(self, api: Any, request: Any, version: int, client: Client | None = None) -> Reply:
         """Send a request through its API's `handle`."""
         reply = Reply(version, client or self.client, self.now, self.service, self.broker)
-        # What a rule parks, it may release before it returns.
+        # A rule may release the parked request before it returns.
         self.parked.add(reply)
         response = handle(request, reply)
         if response is not PARKED:
@@ -265,7 +278,7 @@ class Context:
 
     @property
     def state(self) -> str:
-        """The group's state as anybody sees it."""
+        """The group's state as clients see it."""
         return self.describe().group_state
 
     def form(self, size: int = 2, *, instances: Sequence[str] = (), **options: Any) -> list[str]:
@@ -280,7 +293,7 @@ class Context:
         return ids
 
     def prepare(self, size: int = 2, *, instances: Sequence[str] = (), **options: Any) -> list[str]:
-        """The members of a group whose initial round is under way."""
+        """The members of a group during its initial round."""
         if instances:
             for instance in instances:
                 self.join(instance=instance, **options)
@@ -293,7 +306,7 @@ class Context:
             self.advance(max(self.config.group_initial_rebalance_delay_ms, 1))
 
     def sync_all(self, ids: Sequence[str]) -> list[Reply]:
-        """Everybody syncs, the leader last."""
+        """All members sync, the leader last."""
         generation, leader = self.group.generation, self.group.leader
         assert leader is not None
         name = self.group.protocol

@@ -1,13 +1,17 @@
 """A coordinator without sockets, stores or clocks: requests go to the rules, time is a number."""
 
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 from kafka_shim.apis import offset_commit, offset_delete, offset_fetch
 from kafka_shim.apis.consumer_protocol import ConsumerProtocolSubscription, subscription_to_bytes
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.join_group import error as join_refused
 from kafka_shim.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_shim.apis.leave_group import error as leave_refused
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_shim.apis.sync_group import error as sync_refused
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import PARKED, Client
 from kafka_shim.groups.outbox import Outbox
@@ -21,7 +25,7 @@ START_MS = 1_700_000_000_000
 
 
 class Topics:
-    """What commits are checked against: names with their number of partitions; an id is the name, filled up."""
+    """Topics to check commits against: names with their number of partitions; an id is the name with padding."""
 
     def __init__(self, **partitions: int) -> None:
         self.partitions = partitions
@@ -54,7 +58,7 @@ class Coordinator:
             **settings,  # type: ignore[arg-type]
         )
         self.store = MemoryStore()
-        self.broker = Topics(foo=3, bar=3, baz=1)
+        self.broker = SimpleNamespace(topics=Topics(foo=3, bar=3, baz=1))
         self.now = 0.0
         self.tokens = count(1)
         self.restart()
@@ -68,7 +72,7 @@ class Coordinator:
             0,
             self.config,
             self.outbox,
-            Timers(),
+            Timers(self.outbox),
             lambda: f"id-{next(ids)}",
             lambda key, kind: (0, 0, "localhost", 9092),
             START_MS / 1000,
@@ -102,15 +106,15 @@ class Coordinator:
         self, group: str, *topics: str, protocol_type: str = "consumer", metadata: bytes | None = None,
         member_id: str = "", instance: str | None = None, session_ms: int = 10_000,
     ) -> Any:  # fmt: skip
-        """Send a JoinGroup; the answer, if it was given at once or when what is due now was done, else None."""
+        """Send a JoinGroup and fire the timers due now; return the answer, or None while it is parked."""
         if metadata is None:
             metadata = subscription_to_bytes(ConsumerProtocolSubscription(list(topics)), 0)
         request = JoinGroupRequest(
             group, session_ms, 60_000, member_id, instance, protocol_type, [JoinGroupRequestProtocol("range", metadata)]
         )
         exchange = next(self.tokens)
-        answer = self.service.join(
-            request, CLIENT, exchange, self.now, member_id_required=False, skip_assignment_supported=True
+        answer = self.service.ask(
+            request, join_refused, CLIENT, exchange, self.now, member_id_required=False, skip_assignment_supported=True
         )
         if answer is not PARKED:
             self.settle()
@@ -129,7 +133,7 @@ class Coordinator:
             joined.member_id,
             assignments=[SyncGroupRequestAssignment(joined.member_id, b"")],
         )
-        answer = self.service.sync(request, next(self.tokens), self.now)
+        answer = self.service.ask(request, sync_refused, next(self.tokens), self.now)
         replies = self.settle()
         if answer is PARKED:
             answer = replies[-1][1]
@@ -137,7 +141,7 @@ class Coordinator:
         return joined.member_id, joined.generation_id
 
     def leave(self, group: str, member_id: str) -> None:
-        self.service.leave(LeaveGroupRequest(group, members=[MemberIdentity(member_id)]), self.now)
+        self.service.ask(LeaveGroupRequest(group, members=[MemberIdentity(member_id)]), leave_refused, self.now)
         self.settle()
 
     # Requests, as the server hands them on

@@ -5,12 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from kafka_shim.apis import describe_groups
-from tests.groups.context import GROUP, RANGE, Context
-
-
-@pytest.fixture
-def coordinator():
-    return Context()
+from tests.groups.context import GROUP, RANGE
 
 
 def listed(coordinator, **filters):
@@ -106,7 +101,7 @@ def test_a_group_named_twice_is_deleted_once(coordinator):
     assert coordinator.delete(GROUP, GROUP) == [(GROUP, 0)]
 
 
-def test_jg10_a_group_everybody_left_can_be_deleted_and_stays_so(coordinator):
+def test_jg10_an_abandoned_group_can_be_deleted_and_stays_deleted(coordinator):
     coordinator.leave(*coordinator.form())
     assert coordinator.delete(GROUP) == [(GROUP, 0)]
     coordinator.crash()

@@ -54,7 +54,7 @@ def seen() -> set[tuple[State, State, Rule]]:
 def test_groups_go_along_these_arrows_by_these_rules(seen: set[tuple[State, State, Rule]]) -> None:
     unknown = {each for each in seen if (each[0], each[1]) not in CLASSIC or each[2] not in CLASSIC[each[:2]].rules}
     assert unknown == set()
-    # Dead is not entered by a rule that a client sees; what is left needs a full group or a record too large.
+    # Dead is not entered by a rule that a client sees; the other arrows need a full group or a record too large.
     expected = {(*arrow, rule) for arrow, each in CLASSIC.items() if arrow[1] is not State.DEAD for rule in each.rules}
     assert len(seen) > 0.5 * len(expected)
     assert {each[:2] for each in seen} == {each[:2] for each in expected}
@@ -96,7 +96,7 @@ def consumers() -> Context:
 
 
 def sharers() -> Context:
-    """Where share groups go: somebody comes, and goes."""
+    """The way of a share group: a member joins and leaves."""
     cluster = ShareCluster(t=4)
     a = cluster.sharer("a", "t")
     a.join()
@@ -163,7 +163,7 @@ def test_groups_with_epochs_go_along_these_arrows(kind: str, history: Callable[[
     seen = {way: path(kind, *way) for way in ways(history())}
     assert [way for way, found in seen.items() if not found] == []
     used = {arrow for found in seen.values() for arrow in found}
-    # Who asks about a group that is gone is told that it is Dead; no event says so.
+    # Only an answer about a deleted group says Dead; no event does.
     drawn = {(a.value, b.value) for a, b in MACHINES[kind] if b.value != "Dead"}
     assert drawn == used
 

@@ -32,7 +32,7 @@ def test_the_initial_round_ends_when_newcomers_stop_or_the_rebalance_timeout_is_
     assert len(coordinator.describe().members) == 1 + len(joins)
 
 
-def test_the_initial_round_does_not_end_early_though_everybody_joined_again():
+def test_the_initial_round_does_not_end_early_when_all_join_again():
     coordinator = Context()
     first = coordinator.prepare(2)
     replies = [coordinator.join(member_id) for member_id in first]

@@ -1,9 +1,11 @@
-"""Random requests, time and crashes, and what must hold whatever happens: the invariants I1 to I11.
+"""Random requests, time and crashes under the invariants I1 to I11.
 
-I4, that no reply leaves before its records are durable, is the server's and is tested with it.
+Tests of the server check I4: no reply leaves before its records are durable.
 """
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -11,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kafka_shim.apis import offset_commit
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.trace.causes import Cause
 from tests.examples import examples
 from tests.groups.classic_safety import check_counts, check_reload, check_timers
 from tests.groups.context import GROUP, RANGE, ROUND_ROBIN, Context, Reply, subscription
@@ -23,10 +25,7 @@ PARTITIONS = 6
 
 
 class EveryTopic:
-    """A broker that has every partition asked for."""
-
-    def has(self, topic: str, partition: int) -> bool:
-        return True
+    """Topics with every partition."""
 
     def partitions_of(self, topic: str) -> int:
         return 2**31
@@ -56,14 +55,14 @@ class Coordinated(RuleBasedStateMachine):
         self.leaders: dict[int, str] = {}
         self.owners: dict[tuple[int, int], str] = {}
 
-    # Who is who
+    # Identities
 
     @property
     def group(self) -> ClassicGroup | None:
         return self.coordinator.service.groups.get(GROUP)
 
     def place(self, member_id: str) -> str:
-        """What a static member's ids have in common; a dynamic member's id."""
+        """The common part of a static member's ids; a dynamic member's id."""
         return member_id.split("-")[0] if member_id.startswith("instance") else member_id
 
     def pick(self, data: st.DataObject) -> str:
@@ -162,7 +161,7 @@ class Coordinated(RuleBasedStateMachine):
                 )
             ],
         )
-        self.coordinator.broker = EveryTopic()
+        self.coordinator.broker = SimpleNamespace(topics=EveryTopic(), remote_share_states=None)
         was_member = group is not None and member_id in group.members
         reply = self.coordinator.send(offset_commit, request, 9)
         if reply.topics[0].partitions[0].error_code == 0:
@@ -191,7 +190,7 @@ class Coordinated(RuleBasedStateMachine):
         self.generation = 0
         self.leaders.clear()
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def answers_are_right(self) -> None:

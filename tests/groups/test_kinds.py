@@ -18,7 +18,7 @@ def enter(context: Context, member_id: str, group: str = GROUP) -> object:
     return winner
 
 
-def test_its_groups_are_listed_and_deleted() -> None:
+def test_groups_of_an_added_kind_are_listed_and_deleted() -> None:
     context = coordinator()
     assert (enter(context, "a"), enter(context, "b")) == ("a", "a")
     (listed,) = context.list(types=["lottery"]).groups
@@ -29,7 +29,7 @@ def test_its_groups_are_listed_and_deleted() -> None:
     assert context.list().groups == []
 
 
-def test_its_groups_survive_a_crash_with_the_sessions_of_their_members() -> None:
+def test_groups_of_an_added_kind_survive_a_crash_with_their_sessions() -> None:
     context = coordinator()
     enter(context, "a")
     enter(context, "b")
@@ -40,7 +40,7 @@ def test_its_groups_survive_a_crash_with_the_sessions_of_their_members() -> None
     assert enter(context, "b") == "b"
 
 
-def test_requests_of_other_kinds_find_a_group_that_is_not_theirs() -> None:
+def test_requests_of_other_kinds_find_a_group_of_another_kind() -> None:
     context = coordinator()
     enter(context, "a")
     assert context.join().error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -2,13 +2,6 @@
 
 import pytest
 
-from tests.groups.context import Context
-
-
-@pytest.fixture
-def coordinator():
-    return Context()
-
 
 @pytest.mark.parametrize("version", range(6))
 def test_an_empty_group_id_is_refused_at_the_top(coordinator, version):
@@ -69,7 +62,7 @@ def test_when_the_last_awaited_member_leaves_the_round_ends(coordinator):
     assert parked.generation_id == 2
 
 
-def test_nobody_is_left_in_the_initial_round(coordinator):
+def test_the_last_member_may_leave_the_initial_round(coordinator):
     member_id, parked = coordinator.join_new()
     coordinator.leave(member_id)
     assert parked.error == 25
@@ -85,7 +78,7 @@ def test_a_pending_id_that_leaves_an_empty_group_is_forgotten(coordinator):
     assert coordinator.join(pending).error == 25
 
 
-def test_a_pending_id_may_leave_whatever_instance_id_is_said_of_it(coordinator):
+def test_a_pending_id_may_leave_under_any_instance_id(coordinator):
     pending = coordinator.join().member_id
     assert coordinator.left((pending, "instance")) == [0]
     assert coordinator.left((pending, "instance")) == [25]

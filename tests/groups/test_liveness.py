@@ -2,13 +2,6 @@
 
 import pytest
 
-from tests.groups.context import Context
-
-
-@pytest.fixture
-def coordinator():
-    return Context()
-
 
 def test_a_silent_member_is_expelled_after_its_session_timeout(coordinator):
     leader, silent = coordinator.form(session=10_000)
@@ -103,7 +96,7 @@ def test_a_heartbeat_of_a_member_with_a_parked_join_does_not_let_it_expire(coord
     assert leader in coordinator.group.members
 
 
-def test_a_new_member_that_never_gets_an_answer_is_gone_after_five_minutes(coordinator):
+def test_a_new_member_without_an_answer_expires_after_five_minutes(coordinator):
     leader, other = coordinator.form(session=1_800_000, rebalance=1_800_000)
     _, parked = coordinator.join_new(session=6000, rebalance=6000)
     coordinator.join(leader, session=1_800_000, rebalance=1_800_000)
@@ -170,7 +163,7 @@ def test_a_lowered_session_timeout_counts_at_once_after_the_round(coordinator):
     assert coordinator.heartbeat(leader, 2) == 25
 
 
-def test_nothing_is_armed_for_who_left(coordinator):
+def test_no_timer_is_armed_for_a_member_that_left(coordinator):
     ids = coordinator.form(3)
     coordinator.leave(*ids)
     assert coordinator.armed("session") == {}

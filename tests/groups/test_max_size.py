@@ -10,7 +10,7 @@ def coordinator():
     return Context("group.max.size=2")
 
 
-def test_who_comes_after_the_group_is_full_is_refused(coordinator):
+def test_a_full_group_refuses_a_newcomer(coordinator):
     coordinator.form(2)
     reply = coordinator.join()
     assert (reply.error, reply.member_id) == (81, "")
@@ -41,12 +41,12 @@ def test_members_may_rejoin_a_full_group(coordinator):
     assert coordinator.join(follower).generation_id == 2
 
 
-def test_a_member_whose_join_is_parked_may_repeat_it_in_a_full_round(coordinator):
+def test_a_member_with_a_parked_join_may_repeat_it_in_a_full_round(coordinator):
     ids = coordinator.prepare(2)
     assert coordinator.join(ids[0]).parked
 
 
-def test_an_empty_group_lets_anybody_in(coordinator):
+def test_an_empty_group_accepts_any_member(coordinator):
     coordinator.leave(*coordinator.form(2))
     assert coordinator.join(version=3).parked
 
@@ -66,7 +66,7 @@ def test_a_group_loaded_above_the_limit_rebalances_at_once():
     assert coordinator.causes()[-1] == "COORDINATOR_RELOADED"
 
 
-def test_those_who_rejoin_last_are_turned_away_and_the_round_ends_by_its_timer():
+def test_the_last_to_rejoin_are_refused_and_the_timer_ends_the_round():
     coordinator, ids = overfull()
     kept = [coordinator.join(member_id) for member_id in ids[:2]]
     refused = [coordinator.join(member_id) for member_id in ids[2:]]

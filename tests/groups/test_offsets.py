@@ -1,12 +1,12 @@
-"""Offsets: who may commit, what a fetch shows, what can be deleted. Semantics 3.1, 3.3, 3.5."""
+"""Offsets: permission to commit, fetches and deletion. Semantics 3.1, 3.3, 3.5."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_shim.apis import offset_commit, offset_fetch
-from kafka_shim.groups import trace
-from kafka_shim.persistence.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from kafka_shim.persistence.records import NO_TOPIC_ID, GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from kafka_shim.trace import schema
 from tests.groups.offsets_coordinator import START_MS, Coordinator, topic_id
 from tests.handling import handle
 
@@ -17,7 +17,7 @@ def committed(error: int) -> dict[tuple[str, int], int]:
     return {FOO0: error}
 
 
-# Who may commit
+# Permission to commit
 
 
 def test_a_commit_from_outside_makes_a_simple_group_without_a_group_record() -> None:
@@ -87,7 +87,7 @@ def test_a_commit_renews_the_session() -> None:
     assert here.commit("grp", {FOO0: 1}, member=member, generation=generation) == committed(25)
 
 
-# What a commit stores
+# Commits
 
 
 def test_metadata_is_limited_in_utf16_code_units_for_that_partition_alone() -> None:
@@ -114,7 +114,7 @@ def test_one_partition_with_too_much_metadata_does_not_spoil_the_others() -> Non
     assert [(each.partition_index, each.committed_offset, each.metadata) for each in shown.partitions] == [(1, 8, "")]
 
 
-def test_timestamps_of_a_commit() -> None:
+def test_a_commit_has_its_timestamps() -> None:
     here = Coordinator()
     here.advance(1.5)
     here.commit("grp", {FOO0: 1}, retention_ms=60_000, version=4)
@@ -131,7 +131,7 @@ def test_timestamps_of_a_commit() -> None:
     }
 
 
-def test_offsets_are_not_judged() -> None:
+def test_any_offset_may_be_committed() -> None:
     here = Coordinator()
     here.commit("grp", {FOO0: 100})
     assert here.commit("grp", {FOO0: -7}) == committed(0)
@@ -175,7 +175,7 @@ def test_version_10_speaks_in_topic_ids() -> None:
 def test_an_offset_of_another_topic_of_the_same_name_is_not_shown() -> None:
     here = Coordinator()
     here.commit("grp", {FOO0: 3}, version=10)
-    here.broker.topic_name = lambda topic_id: "foo"  # type: ignore[method-assign]
+    here.broker.topics.topic_name = lambda topic_id: "foo"  # type: ignore[method-assign]
     row = offset_fetch.OffsetFetchRequestGroup(
         "grp", topics=[offset_fetch.OffsetFetchRequestTopics(topic_id=b"1" * 16, partition_indexes=[0])]
     )
@@ -187,7 +187,7 @@ def test_an_offset_of_another_topic_of_the_same_name_is_not_shown() -> None:
 # Fetch
 
 
-def test_what_is_not_there_is_minus_one_without_an_error() -> None:
+def test_a_missing_offset_is_minus_one_without_an_error() -> None:
     here = Coordinator()
     for group in ("none", "grp"):
         here.commit("grp", {FOO0: 5})
@@ -231,7 +231,7 @@ def test_older_versions_ask_for_one_group(version: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "on_partition", "on_top"), [(1, 14, 0), (2, None, 14), (7, None, 14)])
-def test_where_older_versions_say_a_group_error(version: int, on_partition: int | None, on_top: int) -> None:
+def test_older_versions_have_the_group_error_in_this_field(version: int, on_partition: int | None, on_top: int) -> None:
     here = Coordinator()
     here.service.unload(0, 0.0)
     here.service.begin_loading(0)
@@ -275,7 +275,7 @@ def answered(response: object) -> dict[tuple[str, int], int]:
     }
 
 
-def test_delete_writes_tombstones_and_forgives_what_is_not_there() -> None:
+def test_delete_writes_tombstones_and_ignores_missing_offsets() -> None:
     here = Coordinator()
     here.commit("grp", {FOO0: 5, ("foo", 1): 6})
     response = here.delete_offsets("grp", FOO0, ("bar", 0), ("nope", 0))
@@ -286,7 +286,7 @@ def test_delete_writes_tombstones_and_forgives_what_is_not_there() -> None:
     assert "grp" in here.service.groups
 
 
-def test_delete_spares_topics_somebody_subscribes_to() -> None:
+def test_delete_spares_subscribed_topics() -> None:
     here = Coordinator()
     here.commit("grp", {FOO0: 5, ("bar", 0): 6})
     here.stable("grp", "foo")
@@ -329,17 +329,17 @@ def test_commits_are_traced_by_the_schema() -> None:
         {"topic": "foo", "partition": 1, "offset": 6},
     ]
     assert (first["error"], second["error"], second["offsets"], second["generation"]) == (0, 25, [], 4)
-    assert [problem for event in here.outbox.events for problem in trace.problems(event)] == []
+    assert [problem for event in here.outbox.events for problem in schema.problems(event)] == []
     assert here.service.counters.offset_commits == 2
 
 
-def test_an_answer_waits_for_the_records_it_may_show() -> None:
+def test_a_fetch_waits_for_the_records_it_may_show() -> None:
     here = Coordinator()
     here.outbox.batch = 7
-    here.outbox.begin()
+    here.outbox.required_batch = 0
     here.commit("grp", {FOO0: 5})
     assert here.outbox.required_batch == 7
-    here.outbox.begin()
+    here.outbox.required_batch = 0
     here.outbox.batch = 8
     here.fetch("grp", FOO0)
     assert here.outbox.required_batch == 7
@@ -371,7 +371,7 @@ def test_a_committed_offset_changes_by_commit_and_deletion_alone(steps: list[tup
             here.service.delete([group], here.now)
             model[group].clear()
         elif what == "topic":
-            here.service.topic_deleted(topic, here.now)
+            here.service.topic_deleted(topic, NO_TOPIC_ID, here.now)
             for offsets in model.values():
                 for key in [key for key in offsets if key[0] == topic]:
                     del offsets[key]

@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from kafka_shim.groups import trace
-from kafka_shim.persistence.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kafka_shim.persistence.records import (
+    NO_TOPIC_ID,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from kafka_shim.trace import schema
 from tests.groups.offsets_coordinator import START_MS, Coordinator
 
 FOO0, BAR0 = ("foo", 0), ("bar", 0)
@@ -66,7 +72,7 @@ def test_an_empty_classic_group_counts_from_when_it_became_empty() -> None:
     assert "grp" not in here.service.groups
 
 
-def test_it_counts_from_the_same_moment_after_a_restart() -> None:
+def test_retention_counts_from_the_same_moment_after_a_restart() -> None:
     here = coordinator()
     member, generation = stable(here, "foo")
     here.commit("grp", {FOO0: 1}, member=member, generation=generation)
@@ -96,7 +102,7 @@ def test_an_empty_group_of_old_counts_from_the_commit() -> None:
     assert here.fetch("grp") == {}
 
 
-def test_a_stable_consumer_group_loses_only_topics_nobody_subscribes_to() -> None:
+def test_a_stable_consumer_group_loses_only_unsubscribed_topics() -> None:
     here = coordinator()
     here.commit("grp", {FOO0: 1, BAR0: 1})
     stable(here, "foo")
@@ -176,7 +182,7 @@ def test_a_deleted_topic_takes_its_offsets_along_in_all_groups() -> None:
     here = coordinator()
     here.commit("grp", {FOO0: 1, BAR0: 2})
     here.commit("other", {FOO0: 3, ("foo", 1): 4})
-    here.service.topic_deleted("foo", here.now)
+    here.service.topic_deleted("foo", NO_TOPIC_ID, here.now)
     here.settle()
     assert here.fetch("grp") == {BAR0: 2}
     assert here.fetch("other") == {}
@@ -189,13 +195,13 @@ def test_a_topic_deleted_while_a_partition_loads_takes_its_offsets_along_too() -
     here.commit("grp", {FOO0: 1, BAR0: 2})
     here.service.unload(0, here.now)
     here.service.begin_loading(0)
-    here.service.topic_deleted("foo", here.now)
+    here.service.topic_deleted("foo", NO_TOPIC_ID, here.now)
     here.service.load(0, here.store.load(0), here.now)
     here.settle()
     assert here.fetch("grp") == {BAR0: 2}
 
 
-def test_what_expires_is_traced_and_counted() -> None:
+def test_expired_offsets_are_traced_and_counted() -> None:
     here = coordinator()
     here.commit("grp", {FOO0: 1, BAR0: 1})
     here.advance(RETENTION)
@@ -203,5 +209,5 @@ def test_what_expires_is_traced_and_counted() -> None:
     assert event["group"] == "grp"
     assert event["offsets"] == [{"topic": "foo", "partition": 0}, {"topic": "bar", "partition": 0}]
     assert [event["change"] for event in here.events("group")] == ["expired"]
-    assert [problem for event in here.outbox.events for problem in trace.problems(event)] == []
+    assert [problem for event in here.outbox.events for problem in schema.problems(event)] == []
     assert here.service.counters.offset_expirations == 2

@@ -1,22 +1,14 @@
-"""Records too large for `__consumer_offsets`: -1 to whom it concerns, and nothing is stored (semantics 2.10).
+"""Records too large for `__consumer_offsets`: the clients concerned get -1, and nothing is stored (semantics 2.10).
 
 The numbers are those at which Kafka 4.2.2 begins to refuse: a batch of more than 1,048,588 bytes.
 """
 
 from __future__ import annotations
 
-import pytest
-
 from kafka_shim.persistence.sizes import batch_size
-from tests.groups.context import Context
 from tests.groups.offsets_coordinator import Coordinator
 
 LIMIT = 1_048_588
-
-
-@pytest.fixture
-def coordinator():
-    return Context()
 
 
 def test_assignments_too_large_to_store_are_refused_to_all_and_the_group_rebalances(coordinator):
@@ -36,7 +28,7 @@ def test_assignments_too_large_to_store_are_refused_to_all_and_the_group_rebalan
     assert (coordinator.state, coordinator.group.generation) == ("Stable", 2)
 
 
-def test_the_largest_assignment_there_is_room_for(coordinator):
+def test_the_largest_assignment_fits(coordinator):
     (leader,) = coordinator.prepare(1)
     coordinator.end_round()
     least, most = 0, LIMIT
@@ -63,7 +55,7 @@ def test_a_static_member_is_not_taken_over_with_metadata_too_large_to_store(coor
 
 def test_a_commit_too_large_to_store_is_refused_as_a_whole():
     here = Coordinator()
-    here.broker.partitions["foo"] = 400
+    here.broker.topics.partitions["foo"] = 400
     offsets = {("foo", partition): 1 for partition in range(400)}
     assert set(here.commit("grp", offsets, metadata="m" * 4096).values()) == {-1}
     assert here.service.groups == {}
@@ -72,8 +64,8 @@ def test_a_commit_too_large_to_store_is_refused_as_a_whole():
     assert {value[0] for value in here.fetch("grp").items()} == set(offsets)
 
 
-def test_where_the_topic_takes_less_less_is_stored():
+def test_a_smaller_limit_of_the_topic_counts():
     here = Coordinator()
-    here.service._parts.topics.max_batch_bytes = lambda: 500
+    here.service._parts.topics.max_batch_bytes = 500
     assert here.commit("grp", {("foo", 0): 1}, metadata="m" * 300) == {("foo", 0): 0}
     assert here.commit("grp", {("foo", 0): 1}, metadata="m" * 450) == {("foo", 0): -1}

@@ -1,14 +1,7 @@
 """Groups made ahead of their first member: how long members may be silent, and when such a group goes."""
 
-import pytest
-
 from kafka_shim.persistence.records import GroupOptionsKey
-from tests.groups.context import GROUP, Context
-
-
-@pytest.fixture
-def coordinator():
-    return Context()
+from tests.groups.context import GROUP
 
 
 def make(coordinator, ephemeral=False, bound_ms=None):
@@ -20,7 +13,7 @@ def has_options(coordinator):
     return any(GroupOptionsKey(GROUP) in records for records in coordinator.durable.values())
 
 
-def test_nobody_may_be_silent_for_longer_than_the_bound(coordinator):
+def test_a_member_may_be_silent_for_the_bound_at_most(coordinator):
     make(coordinator, bound_ms=7_000)
     leader, silent = coordinator.form(session=30_000)
     coordinator.advance(4_000)
@@ -45,7 +38,7 @@ def test_the_bound_holds_after_a_restart(coordinator):
     assert coordinator.armed("session") == dict.fromkeys(ids, 7_000)
 
 
-def test_an_ephemeral_group_goes_with_its_last_member(coordinator):
+def test_an_ephemeral_group_ends_with_its_last_member(coordinator):
     make(coordinator, ephemeral=True)
     for member in coordinator.form():
         coordinator.leave(member)
@@ -54,7 +47,7 @@ def test_an_ephemeral_group_goes_with_its_last_member(coordinator):
     assert not any(coordinator.durable.values())
 
 
-def test_an_ephemeral_group_goes_when_its_last_member_is_not_heard_of(coordinator):
+def test_an_ephemeral_group_ends_when_its_last_member_falls_silent(coordinator):
     make(coordinator, ephemeral=True)
     coordinator.form()
     coordinator.crash()
@@ -63,7 +56,7 @@ def test_an_ephemeral_group_goes_when_its_last_member_is_not_heard_of(coordinato
     assert not any(coordinator.durable.values())
 
 
-def test_a_group_made_ahead_waits_for_its_first_member_and_no_longer(coordinator):
+def test_a_precreated_group_waits_for_its_first_member_only(coordinator):
     make(coordinator)
     coordinator.advance(3 * 600_000)
     coordinator.crash()

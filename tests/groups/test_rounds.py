@@ -2,15 +2,13 @@
 
 import pytest
 
-from kafka_shim.groups.classic.voting import elected
-from tests.groups.context import RANGE, ROUND_ROBIN, Context, subscription
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.classic.states import TimerKind
+from kafka_shim.groups.timers import Timer
+from tests.groups.context import RANGE, ROUND_ROBIN, subscription
 
 STICKY = ("sticky", subscription("topic"))
-
-
-@pytest.fixture
-def coordinator():
-    return Context()
 
 
 def test_the_first_member_leads_generation_1_and_gets_the_members(coordinator):
@@ -41,7 +39,7 @@ def test_a_second_member_makes_the_group_rebalance_and_only_the_leader_gets_the_
     assert joined.leader == leader
 
 
-def test_a_round_that_is_not_the_first_ends_at_once_when_everybody_has_joined(coordinator):
+def test_a_later_round_ends_when_all_members_have_joined(coordinator):
     leader, follower = coordinator.form()
     first = coordinator.join(leader)
     assert first.parked
@@ -121,7 +119,7 @@ def test_a_newcomer_does_not_prolong_the_round(coordinator):
     assert (rejoined.generation_id, joined.generation_id) == (2, 2)
 
 
-def test_when_the_leader_is_gone_the_longest_member_leads_and_it_alone(coordinator):
+def test_the_oldest_member_alone_succeeds_a_lost_leader(coordinator):
     leader, second, third = coordinator.form(3)
     coordinator.leave(leader)
     replies = [coordinator.join(third), coordinator.join(second)]
@@ -129,7 +127,7 @@ def test_when_the_leader_is_gone_the_longest_member_leads_and_it_alone(coordinat
     assert [bool(reply.members) for reply in replies] == [False, True]
 
 
-def test_a_leader_that_did_not_rejoin_is_replaced_by_one_that_did(coordinator):
+def test_a_member_that_rejoined_replaces_a_leader_that_did_not(coordinator):
     leader, second, third = coordinator.form(3, session=100_000, rebalance=5000)
     coordinator.join(second, RANGE, ROUND_ROBIN, rebalance=5000)
     parked = coordinator.join(third, rebalance=5000)
@@ -152,6 +150,16 @@ def test_a_tie_goes_to_the_first_in_the_order_of_a_java_hash_map(coordinator):
     assert leader.protocol_name == "range"
 
 
+def elected(offers):
+    """Return the winner among members that offer these protocols; the first member leads."""
+    group = ClassicGroup("group", 0)
+    for number, names in enumerate(offers):
+        session = Timer(TimerKind.SESSION, 0, "group", str(number))
+        protocols = tuple((name, b"") for name in names)
+        group.add(Member(str(number), None, "", "", 1000, 1000, protocols, session), "consumer")
+    return group.select_protocol()
+
+
 @pytest.mark.parametrize(
     ("names", "winner"),
     [
@@ -159,25 +167,22 @@ def test_a_tie_goes_to_the_first_in_the_order_of_a_java_hash_map(coordinator):
         (("cooperative-sticky", "sticky"), "sticky"),
         (("consumer", "uniform"), "uniform"),
         (("eager", "compatible"), "compatible"),
-        # "Aa" and "BB" have one hash code, so the one who breaks ties decides.
+        # "Aa" and "BB" have one hash code, so the rule for ties decides.
         (("Aa", "BB"), "Aa"),
         (("BB", "Aa"), "BB"),
     ],
 )
-def test_who_wins_a_tie(names, winner):
+def test_a_tie_has_this_winner(names, winner):
     one, other = names
-    assert elected({(one, other): 1, (other, one): 1}, set(names), names) == winner
+    assert elected([(one, other), (other, one)]) == winner
 
 
-def test_a_map_of_more_than_twelve_grows_and_orders_them_anew():
+def test_a_map_of_more_than_twelve_names_grows_and_reorders_them():
     names = [f"p{number}" for number in range(1, 14)]
 
-    def voted(some):
-        return elected({(name, *names): 1 for name in some}, set(names), names)
-
     # p12 comes first of all in 16 buckets, p1 in 32.
-    assert voted(["p1", "p12"]) == "p12"
-    assert voted(names) == "p1"
+    assert elected([(name, *names) for name in ("p1", "p12")]) == "p12"
+    assert elected([(name, *names) for name in names]) == "p1"
 
 
 def test_a_group_that_all_have_left_in_a_round_lets_a_pending_id_join_and_lead(coordinator):
@@ -201,7 +206,7 @@ def test_the_leader_is_given_the_metadata_of_the_selected_protocol(coordinator):
     assert [member.metadata for member in leader.members] == [chosen[1], subscription("other")]
 
 
-def test_who_supports_no_protocol_of_everybody_is_refused_but_one_in_common_is_enough(coordinator):
+def test_a_member_needs_one_protocol_that_all_others_support(coordinator):
     coordinator.join("", RANGE, ROUND_ROBIN, version=3)
     coordinator.join("", STICKY, ROUND_ROBIN, version=3)
     assert coordinator.join("", RANGE, version=3).error == 23

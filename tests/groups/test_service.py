@@ -1,15 +1,16 @@
-"""What is refused before a group is looked at, and the coming and going of partitions: semantics 2.2, 2.11, 5.4."""
+"""Refusals before any look at a group, and partitions that load and unload: semantics 2.2, 2.11, 5.4."""
 
 import pytest
 
+from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_shim.apis.share_group_describe import ShareGroupDescribeRequest
+from kafka_shim.apis.streams_group_describe import StreamsGroupDescribeRequest
 from kafka_shim.groups.config import ConfigError, GroupConfig
+from kafka_shim.groups.consumer import kind as consumer
+from kafka_shim.groups.share import kind as share
+from kafka_shim.groups.streams import describe as streams
 from kafka_shim.persistence.records import GroupMetadataKey, UnknownKey
-from tests.groups.context import GROUP, Context
-
-
-@pytest.fixture
-def coordinator():
-    return Context()
+from tests.groups.context import GROUP
 
 
 def errors(coordinator, group=GROUP):
@@ -39,15 +40,16 @@ def test_an_empty_group_id_is_refused_where_members_speak(coordinator):
 
 def test_kinds_that_came_later_refuse_to_describe_an_empty_group_id_before_all_others(coordinator):
     service = coordinator.service
-    for answers in (
-        service.describe_consumer_groups(["none", ""], 0.0),
-        service.describe_share_groups(["none", ""]),
-        service.describe_streams_groups(["none", ""], 0.0),
+    for request, refused in (
+        (ConsumerGroupDescribeRequest, consumer.describe_refused),
+        (ShareGroupDescribeRequest, share.describe_refused),
+        (StreamsGroupDescribeRequest, streams.refused),
     ):
+        answers = service.ask_each(request, ["none", ""], refused)
         assert [(each.group_id, each.error_code) for each in answers] == [("", 24), ("none", 69)]
 
 
-def test_while_its_partition_loads_everything_waits_but_heartbeats_are_soothed(coordinator):
+def test_a_loading_partition_answers_heartbeats_0_and_other_requests_14(coordinator):
     coordinator.form()
     partition = coordinator.service.partition_of(GROUP)
     coordinator.service.unload(partition, coordinator.now)
@@ -67,7 +69,7 @@ def test_a_partition_that_is_not_here_answers_16_and_its_groups_are_not_listed(c
     assert coordinator.list().groups == []
 
 
-def test_a_partition_that_failed_to_load_answers_16_until_it_is_loaded_anew(coordinator):
+def test_a_partition_that_failed_to_load_answers_16_until_its_next_load(coordinator):
     partition = coordinator.service.partition_of(GROUP)
     coordinator.service.unload(partition, coordinator.now)
     coordinator.service.begin_loading(partition)

@@ -1,6 +1,6 @@
 """The state x request table of semantics 2.3, row by row, through requests as clients send them.
 
-Each row says, for a group in each state, what a request is answered and in which state it leaves the group. The group
+Each row has, for a group in each state, the answer to a request and the next state of the group. The group
 has a leader, a follower and a static member; PreparingRebalance was reached from Stable by the leader joining again.
 """
 

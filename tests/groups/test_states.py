@@ -2,10 +2,10 @@
 
 import pytest
 
-from kafka_shim.groups import causes
 from kafka_shim.groups.classic import join, rebalance
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.states import COUNTED, ERRORS, MEANING, RULES, TRANSITIONS, Rule, State, Trigger
+from kafka_shim.trace import causes
 
 PAIRS = [(trigger, state) for trigger in Trigger for state in State]
 
@@ -36,7 +36,7 @@ def test_every_rule_that_refuses_has_an_error_and_no_other_has():
     assert {rule for rule, error in ERRORS.items() if error} == both | {r for r in Rule if r.name.startswith("REFUSE_")}
 
 
-def test_every_state_says_what_is_counted():
+def test_every_state_names_its_metric():
     assert set(COUNTED) == set(State)
 
 
@@ -75,7 +75,8 @@ def test_a_group_takes_allowed_transitions_and_no_others(before, after):
     group.state = before
     if (before, after) in ALLOWED:
         group.enter(after)
-        assert (group.state, group.previous_state) == (after, before)
+        assert group.state is after
+        assert group.in_initial_round is (before is State.EMPTY and after is State.PREPARING_REBALANCE)
     else:
         with pytest.raises(ValueError, match="cannot go from"):
             group.enter(after)

@@ -1,20 +1,13 @@
 """Static membership: semantics 2.8, KIP-345, KAFKA-9801 and KAFKA-10284."""
 
-import pytest
-
-from tests.groups.context import RANGE, ROUND_ROBIN, Context, subscription
-
-
-@pytest.fixture
-def coordinator():
-    return Context()
+from tests.groups.context import RANGE, ROUND_ROBIN, subscription
 
 
 def test_a_static_member_is_never_asked_to_come_back_with_an_id(coordinator):
     assert coordinator.join(instance="a", version=5).parked
 
 
-def test_its_member_id_begins_with_the_instance_id(coordinator):
+def test_a_static_member_id_begins_with_the_instance_id(coordinator):
     coordinator.join(instance="a")
     assert coordinator.group.static["a"].startswith("a-")
 
@@ -118,7 +111,7 @@ def test_a_different_id_at_each_rejoin_leaves_one_member(coordinator):
     assert len(coordinator.armed("session")) == 2
 
 
-def test_until_its_first_heartbeat_it_lives_by_the_session_timeout_of_the_one_it_replaced(coordinator):
+def test_a_successor_has_the_old_session_timeout_until_its_first_heartbeat(coordinator):
     coordinator.form(instances=["a", "b"], session=7000)
     again = coordinator.join(instance="b", session=30_000).member_id
     assert coordinator.armed("session")[again] == 7000
@@ -197,12 +190,12 @@ def test_an_instance_id_of_a_removed_member_is_free_again(coordinator):
     assert coordinator.group.state == "PreparingRebalance"
 
 
-def test_a_known_member_id_with_an_instance_id_nobody_has_is_unknown(coordinator):
+def test_a_known_member_id_with_an_unknown_instance_id_is_unknown(coordinator):
     leader, _ = coordinator.form()
     assert coordinator.heartbeat(leader, 1, instance="x") == 25
 
 
-def test_the_client_shown_is_the_one_that_joined_first(coordinator):
+def test_a_description_shows_the_client_of_the_first_join(coordinator):
     coordinator.form(instances=["a"])
     coordinator.client = coordinator.client._replace(client_host="/10.0.0.1")
     coordinator.join(instance="a")

@@ -2,13 +2,6 @@
 
 import pytest
 
-from tests.groups.context import Context
-
-
-@pytest.fixture
-def coordinator():
-    return Context()
-
 
 @pytest.fixture
 def ids(coordinator):
@@ -34,7 +27,7 @@ def test_r26_a_follower_after_the_leader_gets_its_bytes_at_once(coordinator, ids
     assert coordinator.sync(ids[2], 1).assignment == b"yours"
 
 
-def test_who_is_not_in_the_list_gets_nothing_and_strangers_in_it_are_ignored(coordinator, ids):
+def test_a_member_missing_in_the_list_gets_nothing_and_strangers_are_ignored(coordinator, ids):
     coordinator.sync(ids[0], 1, {"stranger": b"x"})
     assert coordinator.sync(ids[1], 1).assignment == b""
     assert "stranger" not in coordinator.group.members
@@ -123,12 +116,12 @@ def test_static_members_are_expelled_too(coordinator):
     assert coordinator.group.static == {"a": ids[0]}
 
 
-def test_nobody_is_expelled_when_all_have_synced(coordinator, ids):
+def test_no_member_is_expelled_when_all_have_synced(coordinator, ids):
     coordinator.sync_all(ids)
     assert coordinator.armed("sync") == {}
 
 
-def test_nobody_synced_and_all_are_expelled(coordinator):
+def test_all_members_are_expelled_when_none_synced(coordinator):
     coordinator.prepare(2, rebalance=8000, session=30_000)
     coordinator.end_round()
     coordinator.advance(8000)

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_shim.groups.classic.timers import TimerKind
+from kafka_shim.groups.classic.states import TimerKind
+from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.timers import NEVER, Timer, Timers
 
 
@@ -12,7 +13,7 @@ def timer(name: str = "") -> Timer:
 
 
 def test_a_deadline_moved_later_is_kept_without_touching_the_heap():
-    timers, session = Timers(), timer()
+    timers, session = Timers(Outbox()), timer()
     timers.arm(session, 10.0)
     for second in range(1, 9):
         session.deadline = 10.0 + second
@@ -22,7 +23,7 @@ def test_a_deadline_moved_later_is_kept_without_touching_the_heap():
 
 
 def test_a_deadline_moved_earlier_fires_once():
-    timers, session = Timers(), timer()
+    timers, session = Timers(Outbox()), timer()
     timers.arm(session, 300.0)
     timers.arm(session, 10.0)
     assert timers.pop(10.0) is session
@@ -30,7 +31,7 @@ def test_a_deadline_moved_earlier_fires_once():
 
 
 def test_timers_due_at_once_fire_in_the_order_they_were_armed():
-    timers = Timers()
+    timers = Timers(Outbox())
     three = [timer(name) for name in "abc"]
     for each in three:
         timers.arm(each, 1.0)
@@ -38,7 +39,7 @@ def test_timers_due_at_once_fire_in_the_order_they_were_armed():
 
 
 def test_cancelled_timers_do_not_pile_up():
-    timers = Timers()
+    timers = Timers(Outbox())
     for number in range(10_000):
         each = timer(str(number))
         timers.arm(each, 1000.0 + number)
@@ -48,7 +49,7 @@ def test_cancelled_timers_do_not_pile_up():
 
 
 def test_entries_left_behind_by_earlier_deadlines_do_not_pile_up():
-    timers, session = Timers(), timer()
+    timers, session = Timers(Outbox()), timer()
     for number in range(10_000):
         timers.arm(session, 20_000.0 - number)
     assert len(timers._heap) < 200
@@ -62,7 +63,7 @@ operations = st.lists(
 
 @given(operations)
 def test_the_heap_agrees_with_a_dictionary(steps):
-    timers, all_timers = Timers(), [timer(str(number)) for number in range(5)]
+    timers, all_timers = Timers(Outbox()), [timer(str(number)) for number in range(5)]
     deadlines: dict[Timer, float] = {}
     now = 0.0
     for operation, number, seconds in steps:

@@ -1,14 +1,9 @@
-"""What the trace says of a group's life: events, causes, rounds and who was waited for."""
+"""The trace of a group: events, causes, rounds and the members that a round waited for."""
 
 import pytest
 
 from kafka_shim.apis.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, assignment_to_bytes
-from tests.groups.context import RANGE, Context, subscription
-
-
-@pytest.fixture
-def coordinator():
-    return Context()
+from tests.groups.context import RANGE, subscription
 
 
 def cooperative(*topics, owned=None):
@@ -25,7 +20,7 @@ def test_a_state_event_names_both_states_cause_trigger_and_rule(coordinator):
     assert [e["generation"] for e in coordinator.of("state")] == [0, 1, 1]
 
 
-def test_a_round_says_who_was_waited_for_and_how_long(coordinator):
+def test_a_round_names_its_last_members_and_their_delay(coordinator):
     leader, follower, late = coordinator.form(3, session=100_000, rebalance=10_000)
     coordinator.join(leader, rebalance=10_000)
     coordinator.advance(4000)
@@ -85,7 +80,7 @@ def test_heartbeats_leave_no_timer_events(coordinator):
     assert follower in [e["member_id"] for e in coordinator.of("timer") if e["change"] == "fired"]
 
 
-def test_nothing_is_built_when_nobody_listens(coordinator):
+def test_no_event_is_built_without_a_listener(coordinator):
     coordinator.outbox.listening = coordinator.outbox.tracing = False
     coordinator.events.clear()
     coordinator.leave(*coordinator.form())
@@ -103,7 +98,7 @@ def test_nothing_is_built_when_nobody_listens(coordinator):
         (1, ("range", b""), "SUBSCRIPTION_CHANGED"),
     ],
 )
-def test_the_cause_of_a_rejoin(coordinator, who, protocol, cause):
+def test_a_rejoin_has_its_cause(coordinator, who, protocol, cause):
     ids = coordinator.form()
     coordinator.join(ids[who], protocol)
     assert coordinator.causes()[-1] == cause

@@ -1,4 +1,4 @@
-"""A server in a process of its own, watched from outside: its memory, its log, and whether others are still served."""
+"""A server in its own process, watched from outside: its memory, its log, and its service to other clients."""
 
 from __future__ import annotations
 
@@ -25,18 +25,22 @@ class Serving:
 
     def __init__(self, process: subprocess.Popen[str], port: int, log: Path) -> None:
         self.port = port
-        self._process = process
+        self.process = process
         self._log = log
 
     @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
     def resident(self) -> int:
-        """Bytes of its memory that are in use."""
-        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        """Return the bytes of its memory in use."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return self.process.poll() is None
 
     def log_lines(self) -> list[str]:
         return self._log.read_text().splitlines()
@@ -46,10 +50,11 @@ class Serving:
 
 
 class Peer:
-    """One connection, on which anything may be sent."""
+    """One connection for any bytes."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, client_id: str = "hostile") -> None:
         self.sock = sock
+        self._client_id = client_id
         self._correlation_id = 0
 
     def __enter__(self) -> Peer:
@@ -63,7 +68,7 @@ class Peer:
     def ask(self, request: Message, version: int) -> Message:
         """Send a request and return its answer."""
         self._correlation_id += 1
-        self.sock.sendall(frame(request_bytes(request, version, self._correlation_id)))
+        self.sock.sendall(frame(request_bytes(request, version, self._correlation_id, self._client_id)))
         answer = self.read_frame()
         assert answer is not None, "closed instead of answering"
         api = APIS[request.api_key]
@@ -72,12 +77,12 @@ class Peer:
         return api.response.decode(answer[offset:], version)
 
     def read_frame(self) -> bytes | None:
-        """The next frame; None when the connection was closed."""
+        """Return the next frame; None when the connection was closed."""
         head = self._read(4)
         return None if head is None else self._read(struct.unpack(">i", head)[0])
 
     def outcome(self) -> str:
-        """What becomes of what was sent, once no more is: "answered" or "closed"."""
+        """End the sending side and return the outcome: "answered" or "closed"."""
         try:
             self.sock.shutdown(socket.SHUT_WR)
             return "closed" if self.read_frame() is None else "answered"
@@ -98,13 +103,13 @@ class Peer:
 
 
 def request_bytes(request: Message, version: int, correlation_id: int = 1, client_id: str | None = "hostile") -> bytes:
-    """Header and body of a request, without the frame's size."""
+    """Return header and body of a request, without the frame's size."""
     return encode_request_header(request.api_key, version, correlation_id, client_id) + request.encode(version)
 
 
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[Serving]:
-    """A server with the memory store and no initial delay."""
+    """Start a server with the memory store and no initial delay."""
     log = folder / "server.log"
     command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", "127.0.0.1:0", "--store", "memory:"]
     settings = ["--config", "group.initial.rebalance.delay.ms=0", *options]
@@ -116,7 +121,7 @@ def serving(folder: Path, *options: str) -> Iterator[Serving]:
         assert ready.startswith("ready "), log.read_text()
         port = int(ready.split()[1].rpartition(":")[2])
         yield Serving(process, port, log)
-        assert process.poll() is None, log.read_text()
+        assert process.poll() in (None, 0), log.read_text()
     finally:
         process.terminate()
         process.wait(PATIENCE)

@@ -1,4 +1,4 @@
-"""Bytes no client should send: closed or answered as Kafka does, one log line says why, others never notice."""
+"""Invalid bytes: closed or answered as Kafka does, one log line says why, other clients notice nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 @pytest.fixture(scope="module")
 def witness(server: Serving) -> Iterator[Peer]:
-    """Another client of the same server, whose requests must be answered whatever happens beside it."""
+    """Another client of the same server. The server must always answer it."""
     with server.connect() as peer:
         yield peer
 
@@ -55,6 +55,10 @@ CLOSED = {
     "null for what may not be null": frame(HEADER + b"\xff\xff" + bytes(20)),
     "a client id past the end": frame(struct.pack(">hhih", 12, 3, 7, 30_000) + b"x"),
     "an array longer than the frame": frame(struct.pack(">hhih", 3, 1, 7, -1) + struct.pack(">i", 2**31 - 1)),
+    "too many elements": frame(struct.pack(">hhih", 3, 1, 7, -1) + struct.pack(">i", 100_001) + bytes(2 * 100_001)),
+    "too many tagged fields": frame(
+        struct.pack(">hhih", 12, 4, 7, -1) + b"\x00\x02g" + bytes(4) + b"\x02m\x00\xa1\x8d\x06" + bytes(2 * 100_001)
+    ),
     "a compact length past the end": frame(struct.pack(">hhih", 12, 4, 7, -1) + b"\x00\xff\xff\xff\xff\x0f"),
     "a varint that does not end": frame(struct.pack(">hhih", 12, 4, 7, -1) + b"\x00" + b"\xff" * 12),
     "tagged fields past the end": frame(struct.pack(">hhih", 12, 4, 7, -1) + b"\x05\x00\xff\x01"),
@@ -68,21 +72,22 @@ def test_the_connection_is_closed_and_the_log_says_why(server: Serving, witness:
     before = len(server.log_lines())
     with server.connect() as peer:
         peer.sock.sendall(CLOSED[name])
-        assert peer.outcome() == "closed"
+        # The client leaves its side open: the end of a connection overtakes a long request that waits for its turn.
+        assert peer.read_frame() is None
     assert still_served(server, witness)
     lines = server.log_lines()[before:]
     assert len(lines) == 1
     assert "closed the connection of 127.0.0.1:" in lines[0]
 
 
-def test_an_api_versions_request_we_do_not_know_gets_the_oldest_answer(server: Serving) -> None:
+def test_an_unknown_version_of_api_versions_gets_the_oldest_answer(server: Serving) -> None:
     with server.connect() as peer:
         peer.sock.sendall(frame(struct.pack(">hhih", 18, 99, 5, -1) + b"\x00"))
-        assert peer.read_frame() == bytes.fromhex("00000005 0023 00000001 0012 0000 0004")
+        assert peer.read_frame() == bytes.fromhex("00000005 0023 00000001 0012 0000 0005")
         assert peer.ask(ApiVersionsRequest(), 0).error_code == 0
 
 
-def test_what_follows_a_whole_body_is_ignored(server: Serving) -> None:
+def test_bytes_after_a_whole_body_are_ignored(server: Serving) -> None:
     with server.connect() as peer:
         peer.sock.sendall(frame(request_bytes(HeartbeatRequest("g", 1, "m"), 4, 9) + b"and more"))
         answer = peer.read_frame()
@@ -123,7 +128,7 @@ random_bodies = st.builds(
 
 @given(data=st.one_of(st.binary(max_size=200), damaged, random_bodies))
 @settings(max_examples=examples(300))
-def test_no_bytes_disturb_anybody_else(server: Serving, witness: Peer, data: bytes) -> None:
+def test_invalid_bytes_disturb_no_other_client(server: Serving, witness: Peer, data: bytes) -> None:
     with server.connect() as peer:
         peer.sock.sendall(data)
         assert peer.outcome() in {"closed", "answered"}

@@ -1,4 +1,5 @@
-"""Clients that take without reading, hold without speaking, or send much: nobody else notices, memory comes back."""
+"""Clients that send without reading, or connect without sending, or send much: others notice nothing, memory comes
+back."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def still_served(peer: Peer) -> bool:
     return peer.ask(HeartbeatRequest("nobody", 1, "m"), 4).error_code == 25
 
 
-def test_a_client_that_never_reads_holds_one_answer_and_nobody_up(tmp_path: Path) -> None:
+def test_a_client_that_never_reads_holds_one_answer_and_delays_no_other(tmp_path: Path) -> None:
     with serving(tmp_path) as server, server.connect() as witness, server.connect() as greedy:
         wide = [CreatableTopic(f"topic-{n:03}", 100, 1) for n in range(100)]
         witness.ask(CreateTopicsRequest(wide, 30_000), 7)
@@ -41,7 +42,7 @@ def test_a_client_that_never_reads_holds_one_answer_and_nobody_up(tmp_path: Path
 
 
 def ask_until_stuck(sock: socket.socket, question: bytes) -> int:
-    """How many questions could be sent before the connection took no more for a second."""
+    """Return the number of requests until the connection took no more for a second."""
     sent = 0
     try:
         while True:
@@ -59,7 +60,8 @@ def greedy_answer(server: Serving) -> bytes:
         return data
 
 
-def test_ten_thousand_connections_that_send_nothing(tmp_path: Path) -> None:
+@pytest.mark.second_stage("ten thousand connections")
+def test_ten_thousand_silent_connections_are_served_and_freed(tmp_path: Path) -> None:
     count = 10_000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < count + 500:
@@ -81,7 +83,7 @@ def test_ten_thousand_connections_that_send_nothing(tmp_path: Path) -> None:
                     grown.append(server.resident - before)
                 assert still_served(witness)
             assert grown[0] < 100 * MIB
-            # The second ten thousand live where the first did.
+            # The second ten thousand use the memory of the first.
             assert grown[1] - grown[0] < 8 * MIB
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -110,8 +112,8 @@ def test_ten_megabytes_of_metadata_come_and_go(tmp_path: Path) -> None:
         assert max(sizes[3:]) - max(sizes[:3]) < 12 * MIB
 
 
-def test_frames_that_are_begun_and_never_ended(tmp_path: Path) -> None:
-    """A frame may say 100 MiB; only what is sent of it costs memory, and only while the connection lasts."""
+def test_unfinished_frames_cost_only_their_sent_bytes(tmp_path: Path) -> None:
+    """A frame may announce 100 MiB; only its sent bytes cost memory, and only while the connection lasts."""
     with serving(tmp_path) as server, server.connect() as witness:
         assert still_served(witness)
         before = server.resident
@@ -124,7 +126,7 @@ def test_frames_that_are_begun_and_never_ended(tmp_path: Path) -> None:
 
 
 def test_unfinished_frames_of_one_client_are_bounded(tmp_path: Path) -> None:
-    """A connection that promises a large frame and delivers it slowly holds no more than the frame."""
+    """A connection that announces a large frame and sends it slowly holds no more than the frame."""
     with serving(tmp_path) as server, server.connect() as witness:
         assert still_served(witness)
         before = server.resident

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.causes import Cause
 from kafka_shim.lab.client_assignor_puppets import (
     ClientAssignorPuppet,
     ClientAssignorScript,
@@ -22,6 +21,7 @@ from kafka_shim.lab.scheduler import Network
 from kafka_shim.lab.simulator import Simulation
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.testing import CoordinatorServer
+from kafka_shim.trace.causes import Cause
 from kafka_shim.why.narration import Narrator
 
 EXPERIMENT = ["client-assignors"]
@@ -42,8 +42,8 @@ def by_weight(members: Mapping[str, MemberView], partitions: Mapping[str, int]) 
     free = list(range(partitions["orders"]))
     shares = {}
     for member_id, view in sorted(members.items()):
-        taken, free = free[: int(view.metadata)], free[int(view.metadata) :]
-        shares[member_id] = Share({"orders": taken}, metadata=b"%d members" % len(members))
+        numbers, free = free[: int(view.metadata)], free[int(view.metadata) :]
+        shares[member_id] = Share({"orders": numbers}, metadata=b"%d members" % len(members))
     return shares
 
 
@@ -67,7 +67,7 @@ def test_members_share_leave_and_die() -> None:
     assert [each.errors for each in (first, second, third)] == [[], [], []]
 
 
-def test_the_assignor_is_the_members_own_and_what_it_says_reaches_them() -> None:
+def test_a_members_assignor_and_its_metadata_reach_all_members() -> None:
     simulated = simulation()
     first = simulated.client_assignor_puppet("billing", ["orders"], assignors=weighing(8))
     second = simulated.client_assignor_puppet("billing", ["orders"], assignors=weighing(4))
@@ -83,7 +83,7 @@ def test_the_assignor_is_the_members_own_and_what_it_says_reaches_them() -> None
     assert causes[-1] == Cause.SUBSCRIPTION_CHANGED
 
 
-def test_another_takes_over_when_the_one_that_computes_dies() -> None:
+def test_another_member_computes_after_the_first_dies() -> None:
     simulated, narrator = simulation(), Narrator()
     doomed = simulated.client_assignor_puppet("billing", ["orders"], client_id="doomed", computes=100.0)
     simulated.run(1)
@@ -99,10 +99,10 @@ def test_another_takes_over_when_the_one_that_computes_dies() -> None:
         line.text for _, now, event in simulated.history.since(0, "billing") for line in narrator.lines(event, now)
     ]
     assert "doomed is requested to compute the target assignment, epoch 2" in story
-    assert "doomed is gone and computes no more, epoch 2" in story
+    assert "doomed has left the group and no longer computes, epoch 2" in story
 
 
-def test_a_slow_one_is_passed_over_and_its_late_result_refused() -> None:
+def test_a_slow_member_is_skipped_and_its_late_result_refused() -> None:
     simulated = simulation()
     slow = simulated.client_assignor_puppet("billing", ["orders"], computes=50.0, rebalance_timeout=20.0)
     simulated.run(1)
@@ -113,7 +113,7 @@ def test_a_slow_one_is_passed_over_and_its_late_result_refused() -> None:
     assert ("ConsumerGroupInstallAssignment", ErrorCode.UNKNOWN_MEMBER_ID) in slow.errors
 
 
-def test_an_assignor_that_fails_leaves_everybody_what_they_have() -> None:
+def test_a_failing_assignor_changes_no_assignment() -> None:
     def fails(members: Mapping[str, MemberView], partitions: Mapping[str, int]) -> Mapping[str, Share]:
         raise ZeroDivisionError
 
@@ -138,7 +138,7 @@ def test_a_group_survives_its_coordinator_before_during_and_after_a_computation(
     assert simulated.group("billing").is_stable
 
 
-def test_a_static_member_finds_what_it_had() -> None:
+def test_a_static_member_gets_its_partitions_back() -> None:
     simulated = simulation()
     first = simulated.client_assignor_puppet("billing", ["orders"])
     static = simulated.client_assignor_puppet("billing", ["orders"], instance_id="one")
@@ -166,7 +166,7 @@ def test_a_journal_of_an_experiment_is_replayed(tmp_path: Path) -> None:
     assert replay.answers > 3
 
 
-def test_a_second_server_goes_on_from_the_store_of_the_first() -> None:
+def test_a_second_server_continues_from_the_store_of_the_first() -> None:
     store = MemoryStore()
     settings = {"group.consumer.heartbeat.interval.ms": 100, "group.consumer.min.heartbeat.interval.ms": 100}
     with CoordinatorServer(topics={"orders": 4}, store=store, experimental=EXPERIMENT, config=settings) as server:
@@ -179,7 +179,7 @@ def test_a_second_server_goes_on_from_the_store_of_the_first() -> None:
         assert [(member.metadata, member.assignor_error) for member in members] == [(b"", 0), (b"", 0)]
         members[0].say(PuppetAssignor(metadata=b"new"))
         stable = server.group("billing").stable(members=2, generation=stable.generation + 1)
-    # What was computed is in the records.
+    # The records have the computed assignment.
     with CoordinatorServer(topics={"orders": 4}, store=store, experimental=EXPERIMENT, config=settings) as server:
         now = server.group("billing").now
         assert (now.generation, now.leader) == (stable.generation, None)
@@ -191,7 +191,7 @@ def test_a_puppet_needs_the_experiment_and_an_assignor() -> None:
         pytest.raises(ValueError, match="does not serve client-assignors"),
     ):
         server.client_assignor_puppet("billing", ["orders"])
-    with pytest.raises(ValueError, match="assignors are one or more PuppetAssignor"):
+    with pytest.raises(ValueError, match="assignors must be one or more PuppetAssignor"):
         ClientAssignorScript(group="billing", assignors=[])
-    with pytest.raises(ValueError, match="assign is a function"):
+    with pytest.raises(ValueError, match="assign must be a function"):
         PuppetAssignor(assign="evenly")  # type: ignore[arg-type]

@@ -1,13 +1,13 @@
-"""Members of the consumer protocol on the simulator, and what each bad manner leads to."""
+"""Members of the consumer protocol on the simulator, and the effect of each bad manner."""
 
 import pytest
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.causes import Cause
 from kafka_shim.lab.consumer_puppets import ConsumerManner, ConsumerPuppet
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.lab.simulator import Simulation
 from kafka_shim.testing import CoordinatorServer
+from kafka_shim.trace.causes import Cause
 from tests.why.simulated import recorded
 
 EVERYTHING = {("orders", number) for number in range(12)}
@@ -32,7 +32,7 @@ def test_members_share_leave_and_come_back() -> None:
     assert first.errors == []
 
 
-def test_a_static_member_finds_what_it_had() -> None:
+def test_a_static_member_gets_its_partitions_back() -> None:
     simulation = Simulation(topics={"orders": 12})
     first = simulation.consumer_puppet("billing", ["orders"])
     static = simulation.consumer_puppet("billing", ["orders"], instance_id="one")
@@ -49,7 +49,7 @@ def test_a_static_member_finds_what_it_had() -> None:
     assert twin.errors == [("ConsumerGroupHeartbeat", ErrorCode.UNRELEASED_INSTANCE_ID)]
 
 
-def test_who_never_gives_up_is_removed_when_its_rebalance_timeout_is_over() -> None:
+def test_a_member_that_never_revokes_is_removed_at_its_rebalance_timeout() -> None:
     with recorded() as record:
         simulation = record.simulation
         deaf = simulation.consumer_puppet(
@@ -61,16 +61,16 @@ def test_who_never_gives_up_is_removed_when_its_rebalance_timeout_is_over() -> N
         history = record.history()
         assert history.epochs is not None
         # Six are its own now, but it still says that it has the others.
-        assert [what for _, what in history.epochs.waiting()] == ["is to give up 6 partitions"]
+        assert [what for _, what in history.epochs.waiting()] == ["must give up 6 partitions"]
         assert owned(new) == []
         simulation.run(30)
     assert (("ConsumerGroupHeartbeat", ErrorCode.UNKNOWN_MEMBER_ID)) in deaf.errors
     assert Cause.REBALANCE_TIMEOUT in [each.cause for each in record.history().rebalances]
-    # It has joined anew, owning nothing.
+    # It has joined again and owns nothing.
     assert owned(deaf, new) == sorted(EVERYTHING)
 
 
-def test_who_reports_late_is_waited_for() -> None:
+def test_a_late_report_delays_the_new_owner() -> None:
     with recorded() as record:
         simulation = record.simulation
         simulation.consumer_puppet("billing", ["orders"], client_id="late", manner=ConsumerManner(reports_late=12.0))
@@ -85,7 +85,7 @@ def test_who_reports_late_is_waited_for() -> None:
     assert slow.seconds - slow.called == pytest.approx(12.0, abs=0.1)
 
 
-def test_who_forgets_its_epoch_is_fenced_and_joins_anew() -> None:
+def test_a_member_with_an_old_epoch_is_fenced_and_rejoins() -> None:
     simulation = Simulation(topics={"orders": 12})
     bad = simulation.consumer_puppet("billing", ["orders"], manner=ConsumerManner(forgets_epoch=True))
     simulation.run(10)
@@ -94,10 +94,10 @@ def test_who_forgets_its_epoch_is_fenced_and_joins_anew() -> None:
     assert (("ConsumerGroupHeartbeat", ErrorCode.FENCED_MEMBER_EPOCH)) in bad.errors
 
 
-def test_a_real_server_has_them_beside_others() -> None:
+def test_a_real_server_accepts_consumer_puppets() -> None:
     config = {"group.consumer.heartbeat.interval.ms": "5000", "group.initial.rebalance.delay.ms": "0"}
     with CoordinatorServer(topics={"orders": 4}, config=config) as server:
         puppet = server.consumer_puppet("billing", ["orders"], client_id="new", manner={"reports_late": 1.0})
         server.group("billing").stable(members=1)
         assert server.group("billing").now.state == "Stable"
-        assert puppet.generation == 1
+        assert puppet.generation == 2

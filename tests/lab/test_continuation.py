@@ -1,4 +1,4 @@
-"""A recorded run goes on from any of its moments: its members are puppets, and stand where the clients stood."""
+"""Continuations of a recorded run from any moment: puppets take the places of its clients."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ RUNS = range(40 if "FUZZ_SECONDS" in os.environ else 3)
 
 
 def recorded(path: Path, **simulation: Any) -> tuple[Simulation, Journal]:
-    made = Simulation(topics={"orders": 6}, journal=path, **simulation)
-    assert made.journal is not None
-    return made, made.journal
+    run = Simulation(topics={"orders": 6}, journal=path, **simulation)
+    assert run.journal is not None
+    return run, run.journal
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -40,7 +40,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 @asynccontextmanager
 async def continued(path: Path, until: int) -> AsyncIterator[tuple[Kit, Continuation]]:
-    """The run of a journal, going on after an input."""
+    """Continue the run of a journal after an input."""
     with path.open("rb") as lines:
         replay = Replay(lines)
         sandbox = Sandbox(replay)
@@ -54,7 +54,7 @@ async def continued(path: Path, until: int) -> AsyncIterator[tuple[Kit, Continua
 
 
 def with_a_kill(path: Path) -> int:
-    """Two members, of which one dies and is missed; the input before it dies."""
+    """Record two members, one of which dies and expires; return the input before its death."""
     simulation, journal = recorded(path)
     with journal:
         first, _ = (
@@ -67,7 +67,7 @@ def with_a_kill(path: Path) -> int:
     return next(line["seq"] for line in lines_of(path) if line["in"] == "lost") - 1
 
 
-async def test_without_the_kill_the_group_stays_as_it_was(tmp_path: Path) -> None:
+async def test_a_continuation_without_the_kill_keeps_the_group(tmp_path: Path) -> None:
     before = with_a_kill(tmp_path / "journal")
     async with continued(tmp_path / "journal", before) as (kit, continuation):
         assert [puppet.script.client_id for puppet in continuation.puppets] == ["a", "b"]
@@ -80,7 +80,7 @@ async def test_without_the_kill_the_group_stays_as_it_was(tmp_path: Path) -> Non
         assert [puppet.errors for puppet in continuation.puppets] == [[], []]
 
 
-async def test_with_one_more_member_it_rebalances_and_with_one_less_too(tmp_path: Path) -> None:
+async def test_a_continuation_rebalances_for_one_member_more_or_less(tmp_path: Path) -> None:
     before = with_a_kill(tmp_path / "journal")
     async with continued(tmp_path / "journal", before) as (kit, continuation):
         kit.puppet("billing", ["orders"], client_id="c")
@@ -100,7 +100,7 @@ async def test_with_one_more_member_it_rebalances_and_with_one_less_too(tmp_path
         assert causes == ["NEW_MEMBER", "NEW_MEMBER", "SESSION_EXPIRED"]
 
 
-async def test_the_kill_done_again_is_missed_when_it_was_missed(tmp_path: Path) -> None:
+async def test_a_repeated_kill_ends_the_session_at_the_same_time(tmp_path: Path) -> None:
     before = with_a_kill(tmp_path / "journal")
     with (tmp_path / "journal").open("rb") as lines:
         whole = Replay(lines)
@@ -147,8 +147,8 @@ async def test_members_of_every_protocol_are_played(protocol: str, tmp_path: Pat
         assert (group.is_stable, group.generation > then.generation, len(group.members)) == (True, True, 2)
 
 
-async def test_a_reconciliation_goes_on(tmp_path: Path) -> None:
-    """Stopped while a member is to give partitions up that another waits for."""
+async def test_a_continuation_completes_a_reconciliation(tmp_path: Path) -> None:
+    """Stop while a member must give up partitions for another."""
     simulation, journal = recorded(tmp_path / "journal")
     with journal:
         simulation.consumer_puppet("billing", ["orders"], client_id="a", think=100.0)
@@ -235,7 +235,7 @@ async def test_threads_of_a_streams_group_are_played(tmp_path: Path) -> None:
         kit.advance(600)
         assert snapshot(kit.cluster, "words") == then
         assert [puppet.errors for puppet in continuation.puppets] == [[], [], []]
-        # Its tasks go to the others, and none is lost; who comes back gets tasks again.
+        # Its tasks go to the others without a loss, and a returning member gets tasks again.
         continuation.puppets[0].crash()
         kit.advance(120)
         assert tasks_of(continuation.puppets[1:]) == TASKS
@@ -249,7 +249,7 @@ async def test_threads_of_a_streams_group_are_played(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "state"), [(1, "Assigning"), (25, "Reconciling")])
-async def test_a_streams_group_goes_on_from_amid_its_first_assignment_and_from_amid_a_reconciliation(
+async def test_a_streams_group_continues_within_an_assignment_or_a_reconciliation(
     seconds: int, state: str, tmp_path: Path
 ) -> None:
     simulation, journal = recorded(tmp_path / "journal")
@@ -268,7 +268,7 @@ async def test_a_streams_group_goes_on_from_amid_its_first_assignment_and_from_a
 
 
 def stops(path: Path, chance: Random, number: int) -> Sequence[int]:
-    """Moments in order, but none before partitions were loaded that a broker has just got: they are refused."""
+    """Return moments in order, without those at which a broker still loads partitions: they are refused."""
     lines = lines_of(path)
     first = next(line["seq"] for line in lines if line["in"] == "bytes")
     moments = list[int]()
@@ -282,9 +282,11 @@ def stops(path: Path, chance: Random, number: int) -> Sequence[int]:
 
 
 @pytest.mark.parametrize("seed", RUNS)
-async def test_from_any_moment_groups_come_to_rest(seed: int, tmp_path: Path) -> None:
-    """Runs over a bad network in which members come, go and die, and brokers do: wherever they are stopped, amid
-    rebalances too, every member that is played ends with its share, and nobody with what another has."""
+async def test_a_continuation_from_any_moment_becomes_stable(seed: int, tmp_path: Path) -> None:
+    """Stop a run with dying members and brokers on a bad network anywhere, within rebalances too.
+
+    Every puppet ends with its share, and no partition has two owners.
+    """
     record(seed, tmp_path)
     for until in stops(tmp_path / "journal.jsonl", Random(seed), 6):
         async with continued(tmp_path / "journal.jsonl", until) as (kit, continuation):
@@ -348,7 +350,7 @@ def test_a_moment_before_the_groups_were_loaded_is_refused(tmp_path: Path) -> No
             replay.go_on()
 
 
-async def test_who_cannot_be_played_is_named(tmp_path: Path) -> None:
+async def test_members_without_a_puppet_are_listed(tmp_path: Path) -> None:
     simulation, journal = recorded(tmp_path / "journal")
     with journal:
         simulation.puppet("billing", ["orders"])

@@ -1,4 +1,4 @@
-"""The designs that Kafka weighed: groups settle, no partition has two owners, and the page says what is computed."""
+"""The designs that Kafka weighed: groups settle, no partition has two owners, and the page has the computed figures."""
 
 from pathlib import Path
 
@@ -16,9 +16,9 @@ FEW = Settings(members=7, metadata=1_000)
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_group_settles_after_every_event_and_no_partition_has_two_owners(design: str) -> None:
-    found = bills(design, FEW)
-    assert [bill.event for bill in found] == list(EVENTS)
-    for bill in found:
+    all_bills = bills(design, FEW)
+    assert [bill.event for bill in all_bills] == list(EVENTS)
+    for bill in all_bills:
         assert bill.seconds is not None
         assert bill.conflicts == 0
         assert 0 < bill.stopped < 12
@@ -26,9 +26,9 @@ def test_a_group_settles_after_every_event_and_no_partition_has_two_owners(desig
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_group_survives_the_death_of_its_leader_at_every_step(design: str) -> None:
-    found = list(Laboratory(design, FEW).death_at_steps())
-    assert [step.number for step in found] == list(range(1, len(found) + 1))
-    for step in found:
+    steps = list(Laboratory(design, FEW).death_at_steps())
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+    for step in steps:
         assert step.bill.seconds is not None
         # The leader's session or the rebalance timeout has to end first; a join after it has half a second to settle.
         assert 9 < step.bill.seconds < 25
@@ -43,7 +43,7 @@ def test_the_example_of_the_proposal_is_a_gigabyte() -> None:
     assert Laboratory("e", report.SEED_EXAMPLE).form().bytes_out == pytest.approx(10e6, rel=0.01)
 
 
-def test_bytes_grow_with_the_square_of_the_members_only_where_everyone_computes() -> None:
+def test_bytes_grow_with_the_square_of_the_members_only_where_all_compute() -> None:
     for design in DESIGNS:
         ten, forty = (Laboratory(design, Settings(members=members, metadata=10_000)).form() for members in (10, 40))
         growth = forty.bytes_out / ten.bytes_out
@@ -62,7 +62,7 @@ def test_the_same_settings_give_the_same_bill() -> None:
     assert bills("g", FEW) == bills("g", FEW)
 
 
-def test_the_page_says_what_is_computed() -> None:
+def test_the_page_equals_the_computed_sections() -> None:
     text = PAGE.read_text()
     assert report.page_with_sections(text) == text
 

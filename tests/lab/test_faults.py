@@ -1,12 +1,15 @@
-"""Faults and barriers: what each does to a request, when, and to whom."""
+"""Faults and barriers: their effects on requests, and their conditions."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.testing import CoordinatorServer, NotReached, UnfiredFaults, Unmatchable
+from tests.server.wire import Client, request
 
 
 @pytest.fixture
@@ -40,7 +43,7 @@ def test_an_error_is_answered_without_the_rule(server: CoordinatorServer) -> Non
     assert puppet.errors == [("OffsetCommit", ErrorCode.NOT_COORDINATOR)] * 2
 
 
-def test_an_error_after_the_rule_hides_what_was_done(server: CoordinatorServer) -> None:
+def test_an_error_after_the_rule_hides_its_effect(server: CoordinatorServer) -> None:
     server.fault("error", "OffsetCommit", error=7, applied=True)
     puppet = server.puppet("billing", ["orders"])
     server.group("billing").stable(members=1)
@@ -50,7 +53,7 @@ def test_an_error_after_the_rule_hides_what_was_done(server: CoordinatorServer) 
     assert puppet.errors == [("OffsetCommit", ErrorCode.REQUEST_TIMED_OUT)]
 
 
-def test_only_the_nth_time(server: CoordinatorServer) -> None:
+def test_a_fault_fires_only_the_nth_time(server: CoordinatorServer) -> None:
     fault = server.fault("error", "Heartbeat", error=27, nth=3)
     server.puppet("billing", ["orders"], heartbeat_interval=0.01)
     server.group("billing").stable(members=1)
@@ -61,8 +64,8 @@ def test_only_the_nth_time(server: CoordinatorServer) -> None:
     assert server.group("billing").stable(members=1).generation in (1, 2)
 
 
-def test_by_chance_from_a_seed(server: CoordinatorServer) -> None:
-    drawn = []
+def test_probability_uses_the_seed(server: CoordinatorServer) -> None:
+    errors = []
     for group, seed in (("a", 3), ("b", 3), ("c", 4)):
         fault = server.fault("error", "OffsetCommit", error=16, times=None, probability=0.5, seed=seed, group=group)
         puppet = server.puppet(group, ["orders"])
@@ -71,10 +74,10 @@ def test_by_chance_from_a_seed(server: CoordinatorServer) -> None:
         for offset in range(12):
             puppet.commit({("orders", 0): offset})
         server.group(group).no_rebalance_for(heartbeats=1)
-        drawn.append(len(puppet.errors) - before)
-        assert fault.fired == drawn[-1]
-    assert drawn[0] == drawn[1]
-    assert 0 < drawn[0] < 12
+        errors.append(len(puppet.errors) - before)
+        assert fault.fired == errors[-1]
+    assert errors[0] == errors[1]
+    assert 0 < errors[0] < 12
 
 
 def test_a_dropped_request_is_never_seen(server: CoordinatorServer) -> None:
@@ -85,6 +88,14 @@ def test_a_dropped_request_is_never_seen(server: CoordinatorServer) -> None:
     with pytest.raises(NotReached):
         server.group("billing").committed("orders", 0, timeout=0.05)
     assert commits(server) == []
+
+
+@pytest.mark.parametrize("action", ["drop", "swallow"])
+def test_after_a_request_without_an_answer_the_next_one_is_served(server: CoordinatorServer, action: str) -> None:
+    server.fault(action, "Heartbeat")
+    client = Client(server.bootstrap)
+    client.socket.sendall(request(HeartbeatRequest("billing", 1, "somebody"), 0))
+    assert client.ask(FindCoordinatorRequest("billing"), 0, FindCoordinatorResponse).node_id == 1
 
 
 def test_a_swallowed_answer_was_applied(server: CoordinatorServer) -> None:
@@ -144,8 +155,8 @@ def test_a_delayed_answer_was_applied_before(server: CoordinatorServer) -> None:
 def test_a_puppet_waits_for_the_whole_of_a_slow_answer(server: CoordinatorServer) -> None:
     slow = server.fault("slow", "JoinGroup", bytes_per_second=500, group="billing")
     server.puppet("billing", ["orders"])
-    found = server.group("billing").stable(members=1)
-    assert found.members[0].owned == {"orders": [0, 1, 2, 3]}
+    group = server.group("billing").stable(members=1)
+    assert group.members[0].owned == {"orders": [0, 1, 2, 3]}
     assert slow.fired == 1
 
 
@@ -158,7 +169,7 @@ def test_a_slow_answer_comes_whole_in_the_end(server: CoordinatorServer) -> None
     consumer.close()
 
 
-def test_a_barrier_holds_requests_until_they_are_let_go(server: CoordinatorServer) -> None:
+def test_a_barrier_holds_requests_until_its_release(server: CoordinatorServer) -> None:
     with server.barrier("leader-sync-arrived", group="billing") as barrier:
         server.puppet("billing", ["orders"], client_id="one")
         barrier.reached()
@@ -177,7 +188,7 @@ def test_a_barrier_holds_answers_of_a_round_that_is_over(server: CoordinatorServ
     server.group("billing").stable(members=1)
 
 
-def test_what_a_barrier_holds_is_let_go_one_by_one(server: CoordinatorServer) -> None:
+def test_a_barrier_releases_requests_one_by_one(server: CoordinatorServer) -> None:
     with server.barrier("sync-arrived") as barrier:
         for name in ("a", "b"):
             server.puppet(name, ["orders"], client_id=name)
@@ -223,7 +234,7 @@ def test_a_client_is_disconnected_and_comes_back(server: CoordinatorServer) -> N
     assert server.group("billing").now == before
 
 
-def test_while_nothing_is_in_force_no_session_asks(server: CoordinatorServer) -> None:
+def test_a_node_without_faults_has_no_interceptor(server: CoordinatorServer) -> None:
     nodes = server.server.cluster.nodes.values()
     assert all(node.interceptor is None for node in nodes)
     fault = server.fault("drop", "Heartbeat", optional=True)
@@ -232,7 +243,7 @@ def test_while_nothing_is_in_force_no_session_asks(server: CoordinatorServer) ->
     assert all(node.interceptor is None for node in nodes)
 
 
-def test_what_never_happened_is_said_at_the_end() -> None:
+def test_unfired_faults_are_reported() -> None:
     with (
         pytest.raises(UnfiredFaults, match="drop for api=SyncGroup group=billing"),
         CoordinatorServer(faults=[{"action": "drop", "api": "SyncGroup", "group": "billing"}]),
@@ -244,17 +255,19 @@ def test_what_never_happened_is_said_at_the_end() -> None:
     ("fields", "message"),
     [
         ({"action": "explode"}, "is not an action"),
-        ({"action": "drop", "api": "Join"}, "is not an API"),
-        ({"action": "error", "api": "JoinGroup"}, "needs a code"),
-        ({"action": "error", "error": "NO_SUCH"}, "is not an error of Kafka's protocol"),
-        ({"action": "close", "when": "later"}, "closed before, applied or answered"),
-        ({"action": "drop", "times": 0}, "times must be a number from 1"),
+        ({"action": "drop", "api": "Join"}, "is not an API; did you mean 'JoinGroup'"),
+        ({"action": "drop", "topic": "orders"}, "^A fault has no topic; there are action, "),
+        ({"action": "drop", "tims": 2}, "^A fault has no tims; did you mean 'times'"),
+        ({"action": "error", "api": "JoinGroup"}, "needs an error, such as error="),
+        ({"action": "error", "error": "NOT_COORDINATER"}, "of Kafka's protocol; did you mean 'NOT_COORDINATOR'"),
+        ({"action": "close", "when": "later"}, "before, applied or answered"),
+        ({"action": "drop", "times": 0}, "times must be a number of at least 1"),
         ({"action": "drop", "generation": "2"}, "generation must be a whole number"),
-        ({"action": "drop", "colour": "red"}, "A fault cannot be"),
-        ({"action": "delay", "seconds": 1e9}, "a day at most"),
+        ({"action": "drop", "colour": "red"}, "A fault has no colour; there are action"),
+        ({"action": "delay", "seconds": 1e9}, "at most a day"),
     ],
 )
-def test_a_fault_that_cannot_be_is_refused_in_one_sentence(
+def test_an_impossible_fault_is_refused_in_one_sentence(
     server: CoordinatorServer, fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(Unmatchable, match=message):

@@ -19,12 +19,12 @@ from kafka_shim.apis.experimental.controller_list_groups import (
     ControllerListGroupsResponse,
 )
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.groups.causes import Cause
 from kafka_shim.lab.registered_puppets import RegisteredPuppet, RegisteredScript
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.lab.simulator import Simulation
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.testing import CoordinatorServer
+from kafka_shim.trace.causes import Cause
 from kafka_shim.why.narration import Narrator
 from tests.server.wire import Client
 
@@ -46,7 +46,7 @@ def causes(simulated: Simulation) -> list[str]:
     return [event["cause"] for event in events if event["to"] == "Registering"]
 
 
-def test_everybody_stops_and_registers_again_when_somebody_comes_or_dies() -> None:
+def test_all_members_register_again_after_a_join_or_a_death() -> None:
     simulated = simulation()
     first = simulated.registered_puppet("billing", ["orders"], client_id="a", heartbeat_interval=4.0)
     simulated.run(2)
@@ -81,7 +81,7 @@ def test_offsets_come_with_the_partitions() -> None:
     assert ("OffsetCommit", E.ILLEGAL_GENERATION) in first.errors
 
 
-def test_a_topic_that_grows_calls_everybody() -> None:
+def test_a_growing_topic_makes_all_members_register_again() -> None:
     simulated = simulation()
     members = [simulated.registered_puppet("billing", ["orders"]) for _ in range(2)]
     simulated.run(5)
@@ -111,8 +111,8 @@ def test_a_rewind_calls_the_owners_alone_and_they_begin_there() -> None:
     story = [
         line.text for _, now, event in simulated.history.since(0, "billing") for line in narrator.lines(event, now)
     ]
-    assert story[-2:] == ["the owners of rewound partitions are to register", "generation 2 is stable"]
-    assert "everybody is to register, cause NEW_MEMBER: b is new" in "\n".join(story)
+    assert story[-2:] == ["the owners of rewound partitions must register", "generation 2 is stable"]
+    assert "all members must register, cause NEW_MEMBER: b is new" in "\n".join(story)
     other.rewind({("orders", 6): 1})
     other.rewind({("orders", 5): -1})
     simulated.run(1)
@@ -135,7 +135,7 @@ def test_a_rewind_counts_after_its_owner_died_and_after_a_failover() -> None:
     assert owned(second) == EVERYTHING
 
 
-def test_who_sends_heartbeats_and_never_registers_is_removed() -> None:
+def test_a_member_that_never_registers_is_removed() -> None:
     simulated = simulation()
     deaf = simulated.registered_puppet("billing", ["orders"], client_id="deaf")
     simulated.run(2)
@@ -150,7 +150,7 @@ def test_who_sends_heartbeats_and_never_registers_is_removed() -> None:
     assert (deaf.member_id, "removed") in changes
 
 
-def test_members_go_on_over_failovers_and_a_bad_network() -> None:
+def test_members_survive_failovers_and_a_bad_network() -> None:
     simulated = Simulation(
         topics={"orders": 6},
         network=Network(least=0.001, most=0.3, loss=0.01),
@@ -216,22 +216,22 @@ def test_groups_are_created_listed_and_deleted_by_request() -> None:
             ("billing", 1, 10_000),
             ("idle", 0, 10_000),
         }
-        (shown,) = ask(client, ControllerListGroupsRequest(["billing"]), ControllerListGroupsResponse).groups
-        assert (f"{shown.host}:{shown.port}", shown.topics) == (server.bootstrap, ["orders"])
+        (group,) = ask(client, ControllerListGroupsRequest(["billing"]), ControllerListGroupsResponse).groups
+        assert (f"{group.host}:{group.port}", group.topics) == (server.bootstrap, ["orders"])
         unknown = ask(client, ControllerListGroupsRequest(["nobody", "idle"]), ControllerListGroupsResponse)
         assert (unknown.error_code, [each.group for each in unknown.groups]) == (E.GROUP_ID_NOT_FOUND, ["idle"])
         assert delete(client, "billing", "idle", "nobody") == (["idle"], E.NON_EMPTY_GROUP)
 
 
-def test_a_server_says_where_the_controller_of_a_group_is_elsewhere() -> None:
+def test_a_server_names_the_controller_on_another_broker() -> None:
     with CoordinatorServer(topics={"orders": 4}, brokers=2, experimental=EXPERIMENT) as server:
         broker = server.coordinator_of("billing")
         here, there = server.bootstrap.split(",") if broker == 1 else reversed(server.bootstrap.split(","))
         with Client(here) as client, Client(there) as other:
             assert create(other, "billing") == E.NOT_COORDINATOR
             assert create(client, "billing") == 0
-            (shown,) = ask(other, ControllerListGroupsRequest(["billing"]), ControllerListGroupsResponse).groups
-            assert (shown.broker_id, f"{shown.host}:{shown.port}", shown.topics) == (broker, here, [])
+            (group,) = ask(other, ControllerListGroupsRequest(["billing"]), ControllerListGroupsResponse).groups
+            assert (group.broker_id, f"{group.host}:{group.port}", group.topics) == (broker, here, [])
             assert ask(other, ControllerListGroupsRequest(), ControllerListGroupsResponse).groups == []
 
 

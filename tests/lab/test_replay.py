@@ -6,30 +6,39 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import orjson
 import pytest
 import trio
+import trio.testing
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.consumer.offload import LARGE
+from kafka_shim.lab.barriers import Barriers
+from kafka_shim.lab.faults import CLOSE_MOMENTS
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.replay import Diverged, Replay, UnreadableJournal
 from kafka_shim.persistence.memory import MemoryStore
-from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
+from kafka_shim.server import loading
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.compose import make_cluster
 from kafka_shim.server.journal import Journal
 from kafka_shim.server.trace_file import TraceFile
 from kafka_shim.testing import Network, Simulation
+from kafka_shim.trace.events import FAULT_ACTIONS
+from tests.server.test_failures import once
 from tests.server.wire import request
 
 RUNS = 50 if "FUZZ_SECONDS" in os.environ else 10
+DISTURBED = ("JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "OffsetCommit")
 PROTOCOLS = (["range"], ["roundrobin", "range"], ["cooperative-sticky"])
 
 
 def record(seed: int, folder: Path) -> Simulation:
-    """A run over a bad network in which members of every kind of group come, go and die, brokers too; journal and trace
-    are in `folder`."""
+    """A run over a bad network in which members of every kind of group come, go and die, brokers too, with faults and
+    barriers; journal and trace are in `folder`."""
     chance = Random(seed)
     pick, below = chance.choice, chance.randrange
     simulation = Simulation(
@@ -40,6 +49,27 @@ def record(seed: int, folder: Path) -> Simulation:
         journal=folder / "journal.jsonl",
     )
     cluster, members = simulation.cluster, list[Puppet]()
+    faults, barriers = simulation.faults, Barriers(simulation.interception)
+
+    def disturb() -> None:
+        action = pick(FAULT_ACTIONS)
+        fields: dict[str, Any] = {
+            "error": {"error": pick(["NOT_COORDINATOR", "REBALANCE_IN_PROGRESS"]), "applied": pick([True, False])},
+            "delay": {"seconds": pick([0.5, 12.0]), "applied": pick([True, False])},
+            "close": {"when": pick(CLOSE_MOMENTS)},
+            "slow": {"bytes_per_second": 200.0},
+        }.get(action, {})
+        often: dict[str, Any] = pick([{"times": 2}, {"nth": 3}, {"probability": 0.3, "for_s": 20.0}])
+        faults.declare({"action": action, "api": pick(DISTURBED), **fields, **often})
+        if len(list(faults)) > 2:
+            faults.remove(pick(list(faults)))
+
+    def hold() -> None:
+        if barriers.barriers:
+            barrier = pick(list(barriers.barriers.values()))
+            pick([barrier.remove, lambda: barrier.release(1)])()
+        else:
+            barriers.at(pick(["join-arrived", "sync-complete", "heartbeat-arrived", "commit-applied"]))
 
     def join() -> None:
         topics, name = ["orders", "payments"], f"m{len(members)}"
@@ -70,6 +100,8 @@ def record(seed: int, folder: Path) -> Simulation:
             does: list[Callable[[], object]] = [
                 lambda: pick(members).crash(),
                 lambda: pick(members).leave(),
+                disturb,
+                hold,
                 lambda: pick(members).commit({("orders", below(7)): below(99)}),
                 trace.flush,
                 trace.tell_ends,
@@ -134,7 +166,7 @@ def test_an_answer_that_differs_ends_the_replay(tmp_path: Path) -> None:
     answered = [line for line in lines if line.get("out")][10]
     answered["out"][0][2] += 1
     replay = Replay([orjson.dumps(line) for line in lines])
-    with pytest.raises(Diverged, match=f"After input {answered['seq']}, connection .* has another answer than was rec"):
+    with pytest.raises(Diverged, match=f"After input {answered['seq']}, connection .* has an answer unlike the rec"):
         replay.run()
 
 
@@ -155,7 +187,7 @@ def test_a_journal_ends_where_the_process_was_killed(tmp_path: Path) -> None:
     assert replay.seq in (cut.count(b"\n") - 1, cut.count(b"\n"))
 
 
-def test_what_is_no_journal_is_refused() -> None:
+def test_other_files_are_refused() -> None:
     with pytest.raises(UnreadableJournal, match="not that of a journal"):
         Replay([b'{"event":"trace"}\n'])
     with pytest.raises(UnreadableJournal, match="not JSON"):
@@ -183,16 +215,16 @@ class Line:
     def close(self) -> None: ...
 
     def join(self, member_id: str, topics: list[str]) -> None:
-        asked = ConsumerGroupHeartbeatRequest(
+        heartbeat = ConsumerGroupHeartbeatRequest(
             "billing", member_id, 0, rebalance_timeout_ms=9000, server_assignor="range"
         )
-        asked.subscribed_topic_names, asked.topic_partitions = topics, []
+        heartbeat.subscribed_topic_names, heartbeat.topic_partitions = topics, []
         now = self.cluster.clock()
-        self.session.receive(request(asked, 1), now)
+        self.session.receive(request(heartbeat, 1), now)
         self.cluster.settle(now)
 
 
-def test_what_was_computed_in_another_thread_is_replayed_too(tmp_path: Path) -> None:
+def test_computations_of_worker_threads_are_replayed(tmp_path: Path) -> None:
     path, store = tmp_path / "journal.jsonl", MemoryStore()
 
     async def main() -> None:
@@ -218,3 +250,72 @@ def test_what_was_computed_in_another_thread_is_replayed_too(tmp_path: Path) -> 
     assert replay.answers == 3
     assert trace_of(tmp_path, "again.jsonl") == trace_of(tmp_path, "trace.jsonl")
     assert records_of(replay.store) == records_of(store)
+
+
+def test_partition_that_raised_is_loaded_again_in_the_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "RAISED_SECONDS", (0.0,))
+    path, store = tmp_path / "journal.jsonl", MemoryStore()
+
+    async def main() -> None:
+        with Journal(path) as journal:
+            nodes = [Address(1, "localhost", 9092), Address(2, "localhost", 9093)]
+            cluster = make_cluster(nodes, ClusterConfig(journal=journal), store)
+            async with trio.open_nursery() as nursery:
+                await nursery.start(cluster.run)
+                monkeypatch.setattr(store, "load", once(store.load))
+                cluster.move_partition(0, 2)
+                with trio.fail_after(60):
+                    while cluster.nodes[2].groups.partitions().get(0) != "active":
+                        await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert [each["in"] for each in map(orjson.loads, lines[1:]) if each.get("partition") == 0] == [
+        "unloadable",
+        "again",
+        "loaded",
+    ]
+    replay = Replay(lines)
+    replay.run()
+    assert replay.cluster.nodes[2].groups.partitions()[0] == "active"
+
+
+def test_a_journal_says_at_once_that_a_function_of_a_test_is_not_replayed(tmp_path: Path) -> None:
+    simulation = Simulation(topics={"orders": 1}, journal=tmp_path / "journal.jsonl")
+    assert simulation.journal is not None
+    with simulation.journal:
+        simulation.faults.declare({"action": "drop", "api": "Heartbeat"})
+        assert not simulation.journal.ended
+        simulation.faults.declare({"action": "drop", "where": lambda request: True})
+        last = orjson.loads((tmp_path / "journal.jsonl").read_bytes().splitlines()[-1])
+    assert (last["in"], last["reason"]) == ("end", "a function of the test chooses the requests of a fault")
+
+
+def test_a_replay_has_the_times_of_events_that_the_run_did_not_make(tmp_path: Path) -> None:
+    """No listener made the run note that a rebalance had begun; a page of the replay shows when it did."""
+    simulation = Simulation(
+        topics={"orders": 6},
+        config={"group.initial.rebalance.delay.ms": "0"},
+        network=Network(least=0.01, most=0.02),
+        journal=tmp_path / "journal.jsonl",
+    )
+    assert simulation.journal is not None
+    with simulation.journal:
+        simulation.puppet("billing", ["orders"], client_id="one")
+        simulation.run(4)
+        simulation.puppet("billing", ["orders"], client_id="two")
+        simulation.run(10)
+    with (tmp_path / "journal.jsonl").open("rb") as lines:
+        replay = Replay(lines)
+        begun: list[float] = []
+        ended: list[float] = []
+
+        def take(events: list[dict[str, Any]], now: float) -> None:
+            begun.extend(now for each in events if each.get("to") == "PreparingRebalance")
+            ended.extend(each["started"] for each in events if each["event"] == "round")
+
+        replay.cluster.events.listen(take)
+        replay.run()
+    assert begun == pytest.approx(ended, abs=0.001)
+    assert len(begun) == 2

@@ -21,7 +21,7 @@ REWOUND = 15
 
 
 class Log:
-    """What was consumed, in order, by partition."""
+    """The consumed offsets of each partition, in order."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -59,7 +59,7 @@ def with_kafka_python(bootstrap: str, log: Log) -> Callable[[threading.Event], N
             auto_commit_interval_ms=100, heartbeat_interval_ms=200, max_poll_records=20,
             partition_assignment_strategy=[RangePartitionAssignor],
         )  # fmt: skip
-        # A poll that ends in the midst of a join could be the last that kafka-python makes anything of.
+        # When a poll ends within a join, kafka-python may ignore every later one.
         consumer.partitions_for_topic("orders")
         while not stop.is_set():
             for partition, records in consumer.poll(timeout_ms=1000).items():
@@ -109,7 +109,7 @@ def fill(producer: KafkaProducer, records: int) -> None:
     producer.flush()
 
 
-def test_six_members_of_three_clients_begin_anew_and_nothing_old_follows() -> None:
+def test_six_members_of_three_clients_restart_without_old_commits() -> None:
     log = Log()
     with CoordinatorServer(topics={"orders": PARTITIONS}) as server, ExitStack() as stack:
         producer = KafkaProducer(bootstrap_servers=server.bootstrap, linger_ms=5)
@@ -121,7 +121,7 @@ def test_six_members_of_three_clients_begin_anew_and_nothing_old_follows() -> No
         log.wait(lambda offsets: BEFORE - 1 in offsets)
         cut = server.call(lambda: server.kit.history.seen)
         assert server.rewind("billing", {("orders", partition): REWOUND for partition in range(PARTITIONS)}) == 6
-        # Under load: the end moves on meanwhile.
+        # Under load: a producer adds records all the time.
         fill(producer, 10)
         group.stable(members=6, generation=before.generation + 2, timeout=40)
         log.wait(lambda offsets: offsets.count(BEFORE + 9) >= 1 and offsets.count(BEFORE - 1) >= 2)
@@ -168,9 +168,7 @@ def test_a_dead_member_is_waited_for_no_longer_than_its_session() -> None:
         ("billing", {("orders", 0): -2}, "not -2"),
     ],
 )
-def test_what_cannot_be_rewound_is_refused_and_nothing_changes(
-    group: str, offsets: dict[tuple[str, int], int], message: str
-) -> None:
+def test_an_impossible_rewind_changes_nothing(group: str, offsets: dict[tuple[str, int], int], message: str) -> None:
     with CoordinatorServer(topics={"orders": 1}) as server:
         server.puppet("billing", ["orders"])
         before = server.group("billing").stable(members=1)

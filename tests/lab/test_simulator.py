@@ -1,4 +1,4 @@
-"""Simulated clusters: the same seed tells the same story, and however bad the network is, groups come to rest."""
+"""Simulated clusters: the same seed gives the same story, and groups settle on any bad network."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def story(seed: int) -> list[str]:
     return narrated(simulation.history.since(0, "billing"))
 
 
-def test_the_same_seed_tells_the_same_story() -> None:
+def test_the_same_seed_gives_the_same_events() -> None:
     lines = story(5)
     assert lines == story(5)
     assert lines != story(6)
@@ -33,7 +33,7 @@ def owners(simulation: Simulation) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("protocols", [["range"], ["roundrobin"], ["cooperative-sticky"]])
-def test_after_trouble_every_partition_has_one_owner(seed: int, protocols: list[str]) -> None:
+def test_every_partition_has_one_owner_after_faults(seed: int, protocols: list[str]) -> None:
     simulation = Simulation(
         seed=seed, brokers=3, topics={"orders": 17}, network=Network(least=0.001, most=0.5, loss=0.02), load_seconds=0.5
     )
@@ -46,13 +46,13 @@ def test_after_trouble_every_partition_has_one_owner(seed: int, protocols: list[
             simulation.cluster.kill_broker(simulation.cluster.ownership.owner_of("billing").id)
     simulation.scheduler.network = Network()
     simulation.run(200)
-    found = simulation.group("billing")
-    assert found.is_stable
-    assert len(found.members) == 6
+    group = simulation.group("billing")
+    assert group.is_stable
+    assert len(group.members) == 6
     assert owners(simulation) == list(range(17))
     by_id = {puppet.member_id: puppet for puppet in members if puppet.member_id}
-    assert {member.member_id: member.owned for member in found.members} == {
-        member_id: puppet.owned for member_id, puppet in by_id.items() if puppet.generation == found.generation
+    assert {member.member_id: member.owned for member in group.members} == {
+        member_id: puppet.owned for member_id, puppet in by_id.items() if puppet.generation == group.generation
     }
 
 
@@ -71,6 +71,7 @@ def test_ill_behaved_members_do_not_keep_the_others_from_working() -> None:
     assert max(puppet.generation for puppet in good) == simulation.group("billing").generation
 
 
+@pytest.mark.second_stage("its time")
 def test_a_thousand_members_for_an_hour() -> None:
     simulation = Simulation(seed=1, topics={"orders": 1000}, network=Network(least=0.001, most=0.05))
     members = [simulation.puppet("billing", ["orders"], heartbeat_interval=15.0) for _ in range(1000)]
@@ -91,14 +92,19 @@ def test_range_gives_the_first_members_one_more() -> None:
     }
 
 
-def test_round_robin_passes_over_who_does_not_subscribe() -> None:
+def test_round_robin_skips_members_without_the_subscription() -> None:
     topics = {"a": ["t"], "b": ["t", "u"]}
     assert round_robin_assignor(topics, {"t": 3, "u": 2}, {}) == {"a": {"t": [0, 2]}, "b": {"t": [1], "u": [0, 1]}}
 
 
-def test_cooperative_gives_nobody_what_another_still_owns() -> None:
+def test_cooperative_assigns_no_partition_with_another_owner() -> None:
     owned = {"a": {"t": [0, 1, 2, 3]}}
     topics = {"a": ["t"], "b": ["t"]}
     first = cooperative_assignor(topics, {"t": 4}, owned)
     assert first == {"a": {"t": [0, 1]}, "b": {}}
     assert cooperative_assignor(topics, {"t": 4}, first) == {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
+
+
+def test_cooperative_drops_the_partitions_of_a_deleted_topic() -> None:
+    owned = {"a": {"t": [0, 1], "deleted": [0]}}
+    assert cooperative_assignor({"a": ["t", "deleted"]}, {"t": 2}, owned) == {"a": {"t": [0, 1]}}

@@ -22,7 +22,7 @@ def test_a_session_of_45_seconds_expires_at_once() -> None:
         group.stable(members=["lively"], owners={"lively": {"orders": range(4)}})
 
 
-def test_after_the_clock_was_put_forward_timers_come_in_their_time() -> None:
+def test_timers_fire_in_time_after_an_advance() -> None:
     with CoordinatorServer(topics={"orders": 4}) as server:
         server.puppet("billing", ["orders"], session_timeout=45)
         server.group("billing").stable(members=1)
@@ -46,7 +46,7 @@ def test_committed_offsets_expire_after_a_week() -> None:
         assert server.group("billing").next("offsets_expired")["offsets"] == [{"topic": "orders", "partition": 0}]
 
 
-def test_real_clients_go_on_while_the_clock_stands() -> None:
+def test_real_clients_continue_while_the_clock_stands() -> None:
     with CoordinatorServer(topics={"orders": 1}) as server:
         server.clock.freeze()
         consumer = KafkaConsumer(
@@ -77,7 +77,7 @@ def test_a_member_that_never_syncs_is_expelled_after_the_rebalance_timeout() -> 
         server.group("billing").stable(members=["good"])
 
 
-def test_a_late_heartbeat_is_told_that_its_member_is_gone() -> None:
+def test_a_late_heartbeat_is_answered_unknown_member_id() -> None:
     with CoordinatorServer(topics={"orders": 4}) as server:
         late = server.puppet("billing", ["orders"], session_timeout=6, manner=Manner(heartbeat_late=60))
         server.group("billing").stable(members=1)
@@ -115,7 +115,7 @@ def test_the_successor_of_a_static_member_fences_it() -> None:
         assert old.is_fenced
 
 
-def test_cooperative_members_move_only_what_must_move() -> None:
+def test_cooperative_members_move_the_fewest_partitions() -> None:
     with CoordinatorServer(topics={"orders": 6}) as server:
         script = {"protocols": ["cooperative-sticky"]}
         server.puppet("billing", ["orders"], client_id="a", **script)
@@ -123,8 +123,8 @@ def test_cooperative_members_move_only_what_must_move() -> None:
         group.stable(members=["a"], owners={"a": {"orders": range(6)}})
         server.puppet("billing", ["orders"], client_id="b", **script)
         group.next("state", cause="COOPERATIVE_FOLLOWUP")
-        found = group.stable(members=2, generation=3)
-        owned = sorted(len(member.owned.get("orders", ())) for member in found.members)
+        state = group.stable(members=2, generation=3)
+        owned = sorted(len(member.owned.get("orders", ())) for member in state.members)
         assert owned == [3, 3]
 
 
@@ -158,7 +158,7 @@ def test_a_group_moves_and_its_parked_requests_are_sent_away() -> None:
         assert server.coordinator_of("billing") == other
 
 
-def test_while_a_partition_is_loading_members_wait() -> None:
+def test_members_wait_while_a_partition_loads() -> None:
     with CoordinatorServer(topics={"orders": 4}, brokers=2) as server:
         server.load_takes(0.2)
         server.move("billing", 3 - server.coordinator_of("billing"))

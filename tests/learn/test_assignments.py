@@ -1,4 +1,4 @@
-"""Assignors side by side: who gets what, what moves, and what stands still."""
+"""Assignors side by side: shares, moves, and partitions that stand still."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ def test_every_partition_has_one_owner(topics: dict[str, int], change: str) -> N
         assert each.moved >= each.needed or each.most - each.fewest > 1
 
 
-def test_sticky_ones_move_what_they_must_and_range_moves_more() -> None:
-    found = by_name({"orders": 6}, ["a", "b"], ["a", "b", "c"])
-    assert tuple(found) == ALL
-    assert found["range"].after == {"a": {"orders": [0, 1]}, "b": {"orders": [2, 3]}, "c": {"orders": [4, 5]}}
-    assert found["range"].moved == 3
+def test_sticky_assignors_move_fewer_partitions_than_range() -> None:
+    plans = by_name({"orders": 6}, ["a", "b"], ["a", "b", "c"])
+    assert tuple(plans) == ALL
+    assert plans["range"].after == {"a": {"orders": [0, 1]}, "b": {"orders": [2, 3]}, "c": {"orders": [4, 5]}}
+    assert plans["range"].moved == 3
     for name in ("sticky", "cooperative-sticky", "uniform"):
-        assert found[name].moved == found[name].needed == 2
-    assert [found[name].stopped for name in ALL] == [6, 6, 6, 2, 2]
+        assert plans[name].moved == plans[name].needed == 2
+    assert [plans[name].stopped for name in ALL] == [6, 6, 6, 2, 2]
 
 
 def test_range_is_uneven_with_several_topics() -> None:
-    found = by_name({"one": 3, "two": 3, "three": 3}, ["a", "b"], ["a", "b"])
-    assert (found["range"].fewest, found["range"].most) == (3, 6)
+    plans = by_name({"one": 3, "two": 3, "three": 3}, ["a", "b"], ["a", "b"])
+    assert (plans["range"].fewest, plans["range"].most) == (3, 6)
     for name in ALL[1:]:
-        assert found[name].most - found[name].fewest == 1
+        assert plans[name].most - plans[name].fewest == 1
 
 
-def test_the_command() -> None:
+def test_learn_command_plays_lessons() -> None:
     done = CliRunner().invoke(assign, ["--topic", "orders:6", "--members", "2", "--joins", "1"])
     assert done.exit_code == 0
     assert "cooperative-sticky (cooperative)" in done.output
     assert "orders 0, 1" in done.output
-    found = json.loads(CliRunner().invoke(assign, ["--leaves", "a", "--json"]).output)
-    assert [each["assignor"] for each in found] == list(ALL)
-    assert found[0]["before"]["a"] == {"orders": [0, 1, 2]}
+    rows = json.loads(CliRunner().invoke(assign, ["--leaves", "a", "--json"]).output)
+    assert [each["assignor"] for each in rows] == list(ALL)
+    assert rows[0]["before"]["a"] == {"orders": [0, 1, 2]}
     for words in (["--leaves", "z"], ["--topic", "orders"], ["--members", "1", "--leaves", "a"]):
         refused = CliRunner().invoke(assign, words)
         assert refused.exit_code == 1

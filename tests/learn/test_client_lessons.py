@@ -11,22 +11,24 @@ from kafka_shim.learn.lesson import Lesson, Unteachable, ours
 from kafka_shim.learn.member import CLIENTS
 from kafka_shim.learn.teaching import play
 
+pytestmark = pytest.mark.second_stage("real clients")
+
 LESSONS = [lesson for lesson in ours() if lesson.client]
 
 
-def test_there_are_three_and_they_have_every_library() -> None:
+def test_three_client_lessons_have_every_library() -> None:
     assert len(LESSONS) >= 3
-    named = {word for lesson in LESSONS for step in lesson.steps for line in step.do for word in line.split()}
-    assert {lesson.client for lesson in LESSONS} | {word.removeprefix("client=") for word in named} >= set(CLIENTS)
+    words = {word for lesson in LESSONS for step in lesson.steps for line in step.do for word in line.split()}
+    assert {lesson.client for lesson in LESSONS} | {word.removeprefix("client=") for word in words} >= set(CLIENTS)
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.name for lesson in LESSONS])
 def test_a_lesson_is_played_to_its_end_and_every_claim_holds(lesson: Lesson) -> None:
     # The reader takes the first answer, which has a reply unless it is right.
-    shown = [(each.kind, each.text) for each in play(lesson, lambda step: 0)]
+    answers = [(each.kind, each.text) for each in play(lesson, lambda step: 0)]
     questions = [step for step in lesson.steps if step.ask]
-    assert sum(kind == "right" for kind, _ in shown) == len(questions)
-    wrong = [step.options[0].reply for step in questions if ("right", f"Right: {step.options[0].text}") not in shown]
+    assert sum(kind == "right" for kind, _ in answers) == len(questions)
+    wrong = [step.options[0].reply for step in questions if ("right", f"Right: {step.options[0].text}") not in answers]
     assert all(wrong)
     assert "lesson" not in {thread.name for thread in threading.enumerate()}
 
@@ -49,9 +51,9 @@ def test_a_member_leaves_and_another_crashes_or_falls_silent(client: str) -> Non
 
 
 def done(scene: dict[str, str], line: str) -> None:
-    with ClientScene(**scene) as made:
-        made.do(line)
-        made.do("until { members = 1 }")
+    with ClientScene(**scene) as scene_of_clients:
+        scene_of_clients.do(line)
+        scene_of_clients.do("until { members = 1 }")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def done(scene: dict[str, str], line: str) -> None:
         ({"client": "aiokafka"}, "A joins protocols=of-my-own", "A has ended: KeyError: 'of-my-own'"),
     ],
 )
-def test_what_real_clients_cannot_do_is_one_sentence(scene: dict[str, str], line: str, sentence: str) -> None:
+def test_impossible_client_option_is_one_sentence(scene: dict[str, str], line: str, sentence: str) -> None:
     with pytest.raises(Unteachable, match=sentence):
         done(scene, line)
 

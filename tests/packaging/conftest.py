@@ -1,10 +1,11 @@
-"""The distribution as it is published, built once, and fresh environments that have it and no checkout."""
+"""The published distribution, built once, and fresh environments with it and without the checkout."""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
 class Distribution(NamedTuple):
-    """The two files that are published, and their version."""
+    """The two published files, and their version."""
 
     sdist: Path
     wheel: Path
@@ -25,13 +26,13 @@ class Distribution(NamedTuple):
 
 
 class Environment(NamedTuple):
-    """A virtual environment with the wheel in it; `run` starts one of its programs as a user's shell would."""
+    """A virtual environment with the wheel; `run` starts one of its programs like a user's shell."""
 
     folder: Path
     python: str
 
     def run(self, *command: str, cwd: Path, code: int = 0) -> str:
-        """What a program wrote; it must end with this exit code."""
+        """Run a program and return its output; it must end with this exit code."""
         ended = subprocess.run(
             [str(self.folder / "bin" / command[0]), *command[1:]],
             cwd=cwd,
@@ -44,24 +45,24 @@ class Environment(NamedTuple):
         return ended.stdout + ended.stderr
 
     def variables(self) -> dict[str, str]:
-        """The process environment, without what leads to the checkout or tells that a test is running."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
-        return kept | {"PATH": f"{self.folder / 'bin'}{os.pathsep}{kept['PATH']}"}
+        """The process environment, without variables that lead to the checkout or show that a test is running."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
+        return clean | {"PATH": f"{self.folder / 'bin'}{os.pathsep}{clean['PATH']}"}
 
 
 def build(source: Path, folder: Path, *options: str, **variables: str) -> None:
-    """Build with the locked tools; without options the sdist, and the wheel from that."""
+    """Build with the locked tools; without options, the sdist and the wheel from it."""
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), *options, str(source)]
     built = subprocess.run(command, capture_output=True, text=True, env=os.environ | variables)
     assert built.returncode == 0, built.stdout + built.stderr
 
 
 def interpreter(version: str) -> str | None:
-    """A Python of this minor version that starts: ours, one of the PATH, one that pyenv keeps."""
+    """Return a working Python of this minor version: ours, one of the PATH, or one of pyenv."""
     if version == "{}.{}".format(*sys.version_info):
         return sys.executable
-    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for path in (shutil.which(f"python{version}"), *map(str, sorted(kept.glob(f"{version}*/bin/python")))):
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for path in (shutil.which(f"python{version}"), *map(str, sorted(versions.glob(f"{version}*/bin/python")))):
         if path and subprocess.run([path, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0:
             return path
     return None
@@ -69,7 +70,7 @@ def interpreter(version: str) -> str | None:
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder of all the workers of this run."""
+    """A folder that all workers of this run share."""
     base = tmp_path_factory.getbasetemp()
     return (base if worker_id == "master" else base.parent) / "packaging"
 
@@ -80,25 +81,38 @@ def distribution(shared: Path) -> Distribution:
     folder = made_once(shared / "dist", lambda: build(ROOT, shared / "dist"))
     (wheel,) = folder.glob("*.whl")
     (sdist,) = folder.glob("*.tar.gz")
-    named = re.fullmatch(r"kafka_group_shim-(.+)-py3-none-any\.whl", wheel.name)
-    assert named is not None
-    return Distribution(sdist, wheel, named[1])
+    match = re.fullmatch(r"kafka_group_shim-(.+)-py3-none-any\.whl", wheel.name)
+    assert match is not None
+    return Distribution(sdist, wheel, match[1])
 
 
 @pytest.fixture(scope="session", params=PYTHONS)
 def environment(request: pytest.FixtureRequest, shared: Path, distribution: Distribution) -> Environment:
-    """A fresh environment of each Python that is here: the wheel, what it depends on, and pytest."""
+    """A fresh environment of each available Python: the wheel with its command, its dependencies, and pytest."""
     python = interpreter(request.param)
     if python is None:
         pytest.skip(f"there is no Python {request.param} here")
     folder = shared / f"python{request.param}"
 
-    def make() -> None:
-        subprocess.run([python, "-m", "venv", str(folder)], check=True)
-        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        # Of all these modules the tests import a part, which Python compiles then.
-        pip.append("--no-compile")
-        subprocess.run([*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "wheel.txt")], check=True)
-        subprocess.run([*pip, "--no-deps", str(distribution.wheel)], check=True)
+    return Environment(
+        made_once(folder, lambda: install(python, folder, distribution.wheel, "wheel.txt", "cli.txt")), request.param
+    )
 
-    return Environment(made_once(folder, make), request.param)
+
+@pytest.fixture(scope="session")
+def base_environment(shared: Path, distribution: Distribution) -> Environment:
+    """A fresh environment of this Python: the wheel without extras, its dependencies, and pytest."""
+    folder = shared / "base"
+    make = partial(install, sys.executable, folder, distribution.wheel, "wheel.txt")
+    return Environment(made_once(folder, make), "{}.{}".format(*sys.version_info))
+
+
+def install(python: str, folder: Path, wheel: Path, *locks: str) -> None:
+    """Make an environment with these lock files and the wheel."""
+    subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    # The tests import only some of these modules; Python compiles them on import.
+    pip.append("--no-compile")
+    required = [f"--requirement={ROOT / 'requirements' / name}" for name in locks]
+    subprocess.run([*pip, "--require-hashes", *required], check=True)
+    subprocess.run([*pip, "--no-deps", str(wheel)], check=True)

@@ -1,4 +1,4 @@
-"""The wheel in a project whose own folders have the names that our parts have in their repository."""
+"""The wheel in a project with folders of the same names as the parts of our repository."""
 
 import os
 import re
@@ -13,6 +13,8 @@ import pytest
 
 from tests.packaging.conftest import Distribution, Environment
 
+pytestmark = pytest.mark.second_stage("fresh installations")
+
 FOLDERS = ("apis", "shim", "persistence", "conformance", "pipeline")
 
 TESTS = """
@@ -22,12 +24,12 @@ import pytest
 
 
 @pytest.mark.parametrize("folder", [apis, conformance, persistence, pipeline, shim])
-def test_our_folders_are_ours(folder):
+def test_the_package_imports_its_own_folders(folder):
     assert folder.OWNER == "the project"
 
 
 @pytest.mark.kafka_coordinator(topics={"orders": 4})
-def test_a_crash_is_noticed(kafka_coordinator):
+def test_a_crash_fails_the_test(kafka_coordinator):
     group = kafka_coordinator.group("billing")
     doomed = kafka_coordinator.puppet("billing", ["orders"], session_timeout=10)
     kafka_coordinator.puppet("billing", ["orders"])
@@ -43,7 +45,7 @@ def test_the_shared_coordinator(kafka_coordinator_session):
     kafka_coordinator_session.group("billing").stable(members=1)
 """
 
-# How a project makes its own folders importable, and how it starts its tests.
+# Ways to make a project's folders importable and to start its tests.
 WAYS = {
     "pytest": ("[pytest]\n", True, ["pytest"]),
     "python -m pytest": ("[pytest]\n", False, ["python", "-m", "pytest"]),
@@ -62,7 +64,7 @@ with CoordinatorServer(topics={"orders": 4}) as server:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with folders of those names and tests of its own."""
+    """A project with folders of those names and its own tests."""
     for folder in FOLDERS:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "__init__.py").write_text('OWNER = "the project"\n')
@@ -72,7 +74,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_plugin(environment: Environment, project: Path, way: str) -> None:
+def test_the_plugin_runs_beside_other_code(environment: Environment, project: Path, way: str) -> None:
     settings, with_conftest, command = WAYS[way]
     (project / "pytest.ini").write_text(settings)
     if with_conftest:
@@ -82,7 +84,7 @@ def test_the_plugin(environment: Environment, project: Path, way: str) -> None:
 
 @contextmanager
 def serving(environment: Environment, project: Path) -> Iterator[str]:
-    """The address of the control server of a server that runs in the project's folder."""
+    """Run a server in the project's folder; yield the address of its control server."""
     options = ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--store", "memory:", "--topic", "orders:6"]
     process = subprocess.Popen(
         [environment.folder / "bin" / "kafka-shim", "serve", *options],
@@ -104,7 +106,9 @@ def serving(environment: Environment, project: Path) -> Iterator[str]:
         process.communicate()
 
 
-def test_the_command_line(environment: Environment, project: Path, distribution: Distribution) -> None:
+def test_the_commands_run_beside_other_code(
+    environment: Environment, project: Path, distribution: Distribution
+) -> None:
     assert distribution.version in environment.run("kafka-shim", "--version", cwd=project)
     assert distribution.version in environment.run("python", "-m", "kafka_shim", "--version", cwd=project)
     with serving(environment, project) as control:
@@ -113,7 +117,7 @@ def test_the_command_line(environment: Environment, project: Path, distribution:
 
 
 @pytest.mark.parametrize("command", [["kafka-shim", "conformance"], ["python", "-m", "kafka_shim.conformance"]])
-def test_the_conformance_suite(environment: Environment, project: Path, command: list[str]) -> None:
+def test_the_suite_runs_beside_other_code(environment: Environment, project: Path, command: list[str]) -> None:
     report = project / "report.html"
     cases = ["--case", "join/first/1", "--case", "offsets/commit/1", "--case", "wire/frame/4"]
     output = environment.run(*command, "--target", "shim", *cases, "--html", str(report), cwd=project)
@@ -121,7 +125,7 @@ def test_the_conformance_suite(environment: Environment, project: Path, command:
     assert report.stat().st_size > 0
 
 
-def test_what_is_not_installed_is_one_sentence(environment: Environment, project: Path) -> None:
+def test_a_missing_extra_is_one_sentence(environment: Environment, project: Path) -> None:
     for command, extra in (
         (["pipeline", "tables"], "spark"),
         (["pipeline", "run", "trace.jsonl", "--out", "out"], "spark"),
@@ -140,7 +144,7 @@ def test_only_one_name_is_installed(environment: Environment) -> None:
 
 
 def revealed(checker: str, python: str, folder: Path) -> str:
-    """What a type checker says of a user's program, with an interpreter's packages and no path of ours."""
+    """Return the output of a type checker for a user's program, with an interpreter's packages and no path of ours."""
     if checker == "pyright" and shutil.which("node") is None:
         pytest.skip("pyright runs on Node.js, and there is no node here")
     (folder / "program.py").write_text(TYPED)
@@ -158,20 +162,20 @@ def revealed(checker: str, python: str, folder: Path) -> str:
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 class TestTypes:
-    """A user's type checker finds our types without being told where to look."""
+    """A user's type checker finds our types without configuration."""
 
     @pytest.mark.parametrize("environment", ["{}.{}".format(*sys.version_info)], indirect=True)
-    def test_of_the_wheel(self, checker: str, environment: Environment, project: Path) -> None:
-        found = revealed(checker, str(environment.folder / "bin" / "python"), project)
-        assert "CoordinatorServer" in found
-        assert "Any" not in found
+    def test_the_wheel_has_types(self, checker: str, environment: Environment, project: Path) -> None:
+        output = revealed(checker, str(environment.folder / "bin" / "python"), project)
+        assert "CoordinatorServer" in output
+        assert "Any" not in output
 
-    def test_of_an_editable_install(self, checker: str, project: Path) -> None:
+    def test_an_editable_install_has_types(self, checker: str, project: Path) -> None:
         where = [sys.executable, "-c", "import kafka_shim; print(kafka_shim.__file__)"]
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        found = subprocess.run(where, cwd=project, env=variables, capture_output=True, text=True)
-        if found.returncode or "site-packages" in found.stdout:
+        where_from = subprocess.run(where, cwd=project, env=variables, capture_output=True, text=True)
+        if where_from.returncode or "site-packages" in where_from.stdout:
             pytest.skip("this interpreter has no editable install of this project")
-        found = revealed(checker, sys.executable, project)
-        assert "CoordinatorServer" in found
-        assert "Any" not in found
+        output = revealed(checker, sys.executable, project)
+        assert "CoordinatorServer" in output
+        assert "Any" not in output

@@ -1,4 +1,4 @@
-"""The GitHub action and the GitLab job of docs/ci.md: their steps are run as their services would run them."""
+"""The GitHub action and the GitLab job of docs/ci.md: the tests run their steps as the services would."""
 
 import os
 import re
@@ -13,6 +13,8 @@ import yaml
 from kafka_shim.testing import CoordinatorServer
 from tests.packaging.conftest import ROOT, Environment
 
+pytestmark = pytest.mark.second_stage("fresh installations")
+
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 PAGE = (ROOT / "docs" / "ci.md").read_text()
 CONTAINER = re.search(r"^docker run --rm --network host kafka-group-shim (.+)$", PAGE, re.M)
@@ -20,8 +22,8 @@ PIPELINES = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```",
 
 
 def act(folder: Path, code: int, *, steps: slice = slice(None), **inputs: str) -> None:
-    """Run the action's own steps, or some of them, in a folder; the last must end with this exit code."""
-    given = {name: about["default"] for name, about in ACTION["inputs"].items()} | inputs
+    """Run steps of the action in a folder; the last must end with this exit code."""
+    values = {name: about["default"] for name, about in ACTION["inputs"].items()} | inputs
     github = {
         "RUNNER_TEMP": str(folder),
         "GITHUB_ACTION_PATH": str(ROOT),
@@ -32,18 +34,18 @@ def act(folder: Path, code: int, *, steps: slice = slice(None), **inputs: str) -
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | github
     chosen = [step for step in ACTION["runs"]["steps"] if "run" in step][steps]
     for step in chosen:
-        own = {name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: given[found[1]], text)
+        own = {name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda match: values[match[1]], text)
                for name, text in step.get("env", {}).items()}  # fmt: skip
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
         ended = subprocess.run(command, cwd=folder, env=variables | own, capture_output=True, text=True)
         assert ended.returncode == (code if step is chosen[-1] else 0), ended.stdout + ended.stderr
 
 
-def test_the_github_action(tmp_path: Path) -> None:
+def test_the_github_action_runs(tmp_path: Path) -> None:
     with CoordinatorServer() as server:
         (tmp_path / "known.toml").write_text("")
         cases = "--case 'offsets/commit/1' --case 'sync/round/*'"
-        act(tmp_path, 0, target=server.bootstrap, arguments=cases, expect="known.toml", reports="out put")
+        act(tmp_path, 0, target=server.bootstrap, arguments=cases, baseline="known.toml", reports="out put")
     assert {each.name for each in (tmp_path / "out put").iterdir()} >= {
         "conformance.html",
         "conformance.json",
@@ -53,7 +55,7 @@ def test_the_github_action(tmp_path: Path) -> None:
 
 
 def test_the_github_action_starts_the_broker(tmp_path: Path) -> None:
-    """As the page has it: without a target, on a port that the suite picks. The action installs nothing twice here."""
+    """As on the page: without a target, on a port that the suite chooses. The action installs nothing twice."""
     (line,) = re.findall(r"`start-command: (.+?)`", PAGE)
     serve = f"{sys.executable} -m kafka_shim serve --store memory: --config group.initial.rebalance.delay.ms=0"
     installed = tmp_path / "kafka-shim" / "bin"
@@ -65,8 +67,21 @@ def test_the_github_action_starts_the_broker(tmp_path: Path) -> None:
     assert "0 not as expected" in (tmp_path / "summary.md").read_text()
 
 
-def test_the_container_command(tmp_path: Path) -> None:
-    """What the image's entry point is given, as it is given it, by a process in the image's place."""
+def test_the_arguments_of_the_github_action_are_words_and_run_nothing(tmp_path: Path) -> None:
+    installed = tmp_path / "kafka-shim" / "bin"
+    installed.mkdir(parents=True)
+    (installed / "kafka-shim").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (installed / "kafka-shim").chmod(0o755)
+    words = "--case 'sync round' \"it's\" $(touch ran) `touch ran`; touch ran) #"
+    act(tmp_path, 0, steps=slice(-1, None), arguments=words)
+    shown = (tmp_path / "summary.md").read_text().splitlines()
+    assert not (tmp_path / "ran").exists()
+    at = shown.index("--case")
+    assert shown[at : at + 5] == ["--case", "sync round", "it's", "$(touch", "ran)"]
+
+
+def test_the_container_command_runs(tmp_path: Path) -> None:
+    """Run the arguments of the image's entry point in a process instead of the image."""
     assert CONTAINER is not None
     command = [sys.executable, "-m", "kafka_shim", *CONTAINER[1].split(), "--case", "sync/round/1"]
     with CoordinatorServer() as server:
@@ -77,21 +92,21 @@ def test_the_container_command(tmp_path: Path) -> None:
 
 
 def uses(jobs: Any) -> list[dict[str, Any]]:
-    """The steps of a workflow that use our action."""
+    """Return the steps of a workflow that use our action."""
     steps = [step for job in jobs.values() for step in job["steps"]]
     return [step for step in steps if step.get("uses", "").startswith("kafka-group-shim/")]
 
 
-def test_what_the_page_gives_the_action_are_its_inputs() -> None:
+def test_the_page_uses_inputs_of_the_action() -> None:
     (step,) = uses(PIPELINES[0]["jobs"])
     assert set(step["with"]) <= set(ACTION["inputs"])
 
 
 @pytest.mark.parametrize("environment", ["{}.{}".format(*sys.version_info)], indirect=True)
-def test_the_gitlab_job(environment: Environment, tmp_path: Path) -> None:
+def test_the_gitlab_job_runs(environment: Environment, tmp_path: Path) -> None:
     job = PIPELINES[1]["conformance"]
     install, check = job["script"]
-    assert install == "pip install kafka-group-shim"
+    assert install == "pip install 'kafka-group-shim[cli]'"
     with CoordinatorServer() as server:
         command = check.replace("broker:9092", server.bootstrap) + " --case 'sync/round/*'"
         ended = subprocess.run(
@@ -100,3 +115,17 @@ def test_the_gitlab_job(environment: Environment, tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     for report in (*job["artifacts"]["paths"], job["artifacts"]["reports"]["junit"]):
         assert (tmp_path / report).stat().st_size > 0
+
+
+def test_the_job_for_tests_keeps_the_trace_of_a_failure(tmp_path: Path) -> None:
+    *_, tests, upload = PIPELINES[2]["jobs"]["tests"]["steps"]
+    (tmp_path / "test_failing.py").write_text(
+        "def test_in_vain(kafka_coordinator):\n    kafka_coordinator.group('billing').stable(members=1, timeout=0.01)\n"
+    )
+    words = tests["run"].replace("-n auto", "-n 1").split()[1:]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *words], cwd=tmp_path, env=variables, capture_output=True, text=True
+    )
+    assert "billing is Dead" in ended.stdout, ended.stdout + ended.stderr
+    assert len(list(tmp_path.glob(upload["with"]["path"]))) == 1

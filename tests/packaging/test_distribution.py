@@ -1,4 +1,4 @@
-"""What is in the sdist and in the wheel, and which version they are."""
+"""The contents and the version of the sdist and of the wheel."""
 
 import os
 import re
@@ -14,17 +14,24 @@ import pytest
 
 from tests.packaging.conftest import PYTHONS, ROOT, Distribution, build
 
+pytestmark = pytest.mark.second_stage("fresh installations")
+
 
 def package_files() -> set[str]:
-    """Every committed file of the package, by the name it has when links are followed."""
+    """Return every committed file of the package, by its name after following links."""
     listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     committed = {Path(name) for name in listing.decode().split("\0") if name}
-    found = set()
-    for part in (ROOT / "kafka_shim").iterdir():
-        home = part.resolve().relative_to(ROOT)
-        found |= {f"kafka_shim/{part.name}" if each == home else f"kafka_shim/{part.name}/{each.relative_to(home)}"
-                  for each in committed if each == home or home in each.parents}  # fmt: skip
-    return found
+    names = set()
+    homes = {f"kafka_shim/{part.name}": part.resolve().relative_to(ROOT) for part in (ROOT / "kafka_shim").iterdir()}
+    while homes:
+        name, home = homes.popitem()
+        for each in committed:
+            inside = name if each == home else f"{name}/{each.relative_to(home)}" if home in each.parents else None
+            if inside and each != home and (ROOT / each).is_symlink():
+                homes[inside] = (ROOT / each).resolve().relative_to(ROOT)
+            elif inside:
+                names.add(inside)
+    return names
 
 
 def test_the_wheel_is_the_package_and_nothing_else(distribution: Distribution) -> None:
@@ -52,7 +59,7 @@ def test_the_checkout_and_the_sdist_build_the_same_wheel(distribution: Distribut
 
 
 def test_an_image_is_built_from_all_of_the_package(tmp_path: Path) -> None:
-    """What the Dockerfile copies is enough for the wheel, by the command that it runs."""
+    """The files that the Dockerfile copies are enough for the wheel, built by its own command."""
     source = tmp_path / "src"
     for names in re.findall(r"^COPY (?!--)(.+)$", (ROOT / "Dockerfile").read_text(), re.M):
         *origins, to = names.split()
@@ -68,7 +75,7 @@ def test_an_image_is_built_from_all_of_the_package(tmp_path: Path) -> None:
         assert {each for each in wheel.namelist() if ".dist-info/" not in each} == package_files()
 
 
-def test_the_metadata_says_what_it_is(distribution: Distribution) -> None:
+def test_the_metadata_describes_the_package(distribution: Distribution) -> None:
     with zipfile.ZipFile(distribution.wheel) as wheel:
         info = f"kafka_group_shim-{distribution.version}.dist-info"
         metadata = message_from_bytes(wheel.read(f"{info}/METADATA"))
@@ -81,18 +88,18 @@ def test_the_metadata_says_what_it_is(distribution: Distribution) -> None:
 
 
 def version_of(folder: Path, **variables: str) -> str:
-    """The version of a distribution that was built in a folder."""
+    """Return the version of a distribution that was built in a folder."""
     command = [sys.executable, "-m", "hatchling", "version"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=os.environ | variables)
     return done.stdout.strip()
 
 
 class TestVersion:
-    """A release is its tag; anything else can be told from one."""
+    """A release has the version of its tag; any other version is distinguishable."""
 
     @pytest.fixture
     def clone(self, tmp_path: Path) -> Path:
-        """A shallow clone, as CI services make them."""
+        """Make a shallow clone, as CI services do."""
         folder = tmp_path / "clone"
         git("clone", "--quiet", "--depth", "1", ROOT.as_uri(), str(folder))
         return folder
@@ -101,7 +108,13 @@ class TestVersion:
         git("-C", str(clone), "tag", "v1.2.3")
         assert version_of(clone) == "1.2.3"
 
-    def test_without_a_tag_it_is_in_development(self, clone: Path) -> None:
+    def test_the_tag_of_the_go_package_is_no_version(self, clone: Path) -> None:
+        git("-C", str(clone), "tag", "v1.2.3")
+        # Git prefers the newest annotated tag of a commit.
+        git("-C", str(clone), "tag", "--annotate", "--message", "Release 1.2.3", "clients/go/v1.2.3")
+        assert version_of(clone) == "1.2.3"
+
+    def test_a_checkout_without_a_tag_is_a_development_version(self, clone: Path) -> None:
         for tag in git("-C", str(clone), "tag").split():
             git("-C", str(clone), "tag", "--delete", tag)
         commit = git("-C", str(clone), "rev-parse", "HEAD")
@@ -109,18 +122,18 @@ class TestVersion:
         assert local.startswith("g")
         assert commit.startswith(local[1:])
 
-    def test_an_sdist_keeps_its_own(self, distribution: Distribution, tmp_path: Path) -> None:
+    def test_an_sdist_keeps_its_version(self, distribution: Distribution, tmp_path: Path) -> None:
         with tarfile.open(distribution.sdist) as sdist:
             sdist.extractall(tmp_path, filter="data")
         (folder,) = tmp_path.iterdir()
         assert version_of(folder) == distribution.version
 
-    def test_a_copy_without_a_repository_is_given_one(self, tmp_path: Path) -> None:
+    def test_a_copy_without_a_repository_takes_a_version_from_outside(self, tmp_path: Path) -> None:
         (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
         assert version_of(tmp_path) == "0.0.0"
         assert version_of(tmp_path, SETUPTOOLS_SCM_PRETEND_VERSION="1.2.3") == "1.2.3"
 
 
 def git(*arguments: str) -> str:
-    """What git wrote."""
+    """Run git and return its output."""
     return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""Apache Kafka itself on a data folder of the test's, to be stopped and started again."""
+"""Apache Kafka on a data folder of the test, which can be stopped and restarted."""
 
 import base64
 import os
@@ -12,11 +12,11 @@ import pytest
 
 from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.processes import end
-from kafka_shim.conformance.targets.base import TargetError, free_port, wait_until_listening
-from kafka_shim.conformance.targets.kafka import NEWEST, class_path
+from kafka_shim.conformance.targets.base import NO_INTERVALS, TargetError, free_port, wait_until_listening
+from kafka_shim.conformance.targets.kafka import DEFAULT_VERSION, NEWEST, class_path
 
 PARTITIONS = 4
-"""Of `__consumer_offsets`."""
+"""Number of partitions of `__consumer_offsets`."""
 
 _SETTINGS = {
     "process.roles": "broker,controller",
@@ -31,6 +31,7 @@ _SETTINGS = {
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "2",
     "group.streams.initial.rebalance.delay.ms": "0",
+    **NO_INTERVALS,
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "2",
@@ -38,14 +39,14 @@ _SETTINGS = {
 
 
 class RealKafka:
-    """A broker whose logs are in `data`; `extra` are settings beside those that all tests have."""
+    """A broker with its logs in `data`; `extra` are additional settings."""
 
     def __init__(self, folder: Path, extra: Mapping[str, str] | None = None) -> None:
         java = shutil.which("java")
         if java is None:
             pytest.skip("Apache Kafka needs Java, and there is no java here")
         try:
-            jars = class_path(NEWEST["4.2"])
+            jars = class_path(NEWEST[DEFAULT_VERSION])
         except TargetError as error:
             pytest.skip(str(error))
         self._command = [java, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
@@ -69,7 +70,7 @@ class RealKafka:
 
     @contextmanager
     def running(self) -> Iterator[str]:
-        """Its bootstrap servers, while it runs; it is shut down in good order."""
+        """Run the broker; yield its bootstrap servers; shut it down cleanly."""
         with (self._folder / "log").open("ab") as log:
             process = subprocess.Popen(
                 [*self._command, "kafka.Kafka", str(self._properties)], stdout=log, stderr=log, start_new_session=True

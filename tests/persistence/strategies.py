@@ -67,6 +67,15 @@ subtopologies = st.builds(
     st.lists(st.builds(streams_records.CopartitionGroup, indexes, indexes, indexes), max_size=2),
 )
 
+assigned = st.lists(
+    st.builds(
+        records.AssignedTopicPartitions,
+        st.binary(min_size=16, max_size=16),
+        st.lists(int32s, max_size=3),
+        st.none() | st.lists(int32s, max_size=3),
+    ),
+    max_size=2,
+)
 share_partitions = st.lists(
     st.builds(records.ShareTopicPartitions, st.binary(min_size=16, max_size=16), names, st.lists(int32s, max_size=3)),
     max_size=2,
@@ -110,7 +119,7 @@ pairs = st.one_of(
     ),
     st.tuples(
         st.builds(records.ConsumerGroupTargetAssignmentMetadataKey, names),
-        st.builds(records.ConsumerGroupTargetAssignmentMetadataValue, int32s),
+        st.builds(records.ConsumerGroupTargetAssignmentMetadataValue, int32s, int64s),
     ),
     st.tuples(
         st.builds(records.ConsumerGroupTargetAssignmentMemberKey, names, names),
@@ -123,8 +132,8 @@ pairs = st.one_of(
             int32s,
             int32s,
             st.integers(-128, 127),
-            assignments,
-            assignments,
+            assigned,
+            assigned,
         ),
     ),
     st.tuples(
@@ -158,7 +167,7 @@ pairs = st.one_of(
     ),
     st.tuples(
         st.builds(records.StreamsGroupTargetAssignmentMetadataKey, names),
-        st.builds(records.StreamsGroupTargetAssignmentMetadataValue, int32s),
+        st.builds(records.StreamsGroupTargetAssignmentMetadataValue, int32s, int64s),
     ),
     st.tuples(
         st.builds(records.StreamsGroupTargetAssignmentMemberKey, names, names),
@@ -187,7 +196,7 @@ pairs = st.one_of(
     ),
     st.tuples(
         st.builds(records.ShareGroupTargetAssignmentMetadataKey, names),
-        st.builds(records.ShareGroupTargetAssignmentMetadataValue, int32s),
+        st.builds(records.ShareGroupTargetAssignmentMetadataValue, int32s, int64s),
     ),
     st.tuples(
         st.builds(records.ShareGroupTargetAssignmentMemberKey, names, names),
@@ -207,7 +216,7 @@ pairs = st.one_of(
         ),
     ),
 )
-"""What brokers write."""
+"""Records that brokers write."""
 
 int16s = st.integers(-(2**15), 2**15 - 1)
 own_pairs = st.one_of(
@@ -237,6 +246,6 @@ own_pairs = st.one_of(
     ),
     st.tuples(st.builds(records.DocumentKey, names, names), st.builds(records.DocumentValue, st.binary(max_size=9))),
 )
-"""What only stores have."""
+"""Records that only our stores have."""
 
 stored_pairs = pairs | own_pairs

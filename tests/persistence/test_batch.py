@@ -1,5 +1,6 @@
-"""Record batches: round trips, and each way against the record builders of kafka-python and aiokafka."""
+"""Record batches: round trips, and both directions with the record builders of kafka-python and aiokafka."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
+from kafka_shim.persistence import batch
 from kafka_shim.persistence.batch import (
     ABORT,
     CODECS,
@@ -32,7 +34,7 @@ headers = st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"]), m
 
 @st.composite
 def record_lists(draw: st.DrawFn) -> list[Record]:
-    """Records with growing offsets, as compaction leaves them: with gaps."""
+    """Draw records with increasing offsets and gaps, as after compaction."""
     offset = draw(st.integers(0, 2**40))
     records = []
     for _ in range(draw(st.integers(1, 6))):
@@ -43,10 +45,10 @@ def record_lists(draw: st.DrawFn) -> list[Record]:
 
 
 def read(data: bytes, position: int = 0) -> Batch:
-    found = read_batch(data, position)
-    assert found is not None
-    assert found[1] == len(data)
-    return found[0]
+    result = read_batch(data, position)
+    assert result is not None
+    assert result[1] == len(data)
+    return result[0]
 
 
 @given(record_lists(), st.sampled_from(CODECS))
@@ -64,7 +66,7 @@ def plain(record: Any) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("reader", [KafkaPythonBatch, AiokafkaBatch])
 @given(records=record_lists(), codec=st.sampled_from(CODECS))
-def test_others_read_what_we_write(reader: Any, records: list[Record], codec: str) -> None:
+def test_other_codecs_read_our_bytes(reader: Any, records: list[Record], codec: str) -> None:
     theirs = reader(bytearray(write_batch(records, codec=codec)))
     assert theirs.validate_crc()
     assert [plain(record) for record in theirs] == [plain(record) for record in records]
@@ -72,8 +74,8 @@ def test_others_read_what_we_write(reader: Any, records: list[Record], codec: st
 
 @pytest.mark.parametrize("builder", [KafkaPythonBuilder, AiokafkaBuilder])
 @given(records=record_lists(), codec=st.integers(0, 4), transactional=st.booleans())
-def test_we_read_what_others_write(builder: Any, records: list[Record], codec: int, transactional: bool) -> None:
-    made = builder(
+def test_we_read_bytes_of_other_codecs(builder: Any, records: list[Record], codec: int, transactional: bool) -> None:
+    batch_builder = builder(
         magic=2,
         compression_type=codec,
         is_transactional=transactional,
@@ -83,9 +85,11 @@ def test_we_read_what_others_write(builder: Any, records: list[Record], codec: i
         batch_size=1_000_000,
     )
     for index, record in enumerate(records):
-        # Producers leave the base offset to the broker and count from 0.
-        made.append(index, timestamp=record.timestamp, key=record.key, value=record.value, headers=list(record.headers))
-    batch = read(bytes(made.build()))
+        # Producers count from 0 and leave the base offset to the broker.
+        batch_builder.append(
+            index, timestamp=record.timestamp, key=record.key, value=record.value, headers=list(record.headers)
+        )
+    batch = read(bytes(batch_builder.build()))
     assert batch.records() == [record._replace(offset=index) for index, record in enumerate(records)]
     assert (batch.transactional, batch.producer_id, batch.producer_epoch, batch.base_sequence) == (
         transactional,
@@ -96,8 +100,9 @@ def test_we_read_what_others_write(builder: Any, records: list[Record], codec: i
     assert batch.codec in ("none", CODECS[codec])
 
 
-def test_the_bytes_of_a_batch() -> None:
-    # Base offset 5, one record with key "k" and a null value at time 1000; the fields as the format page lists them.
+def test_a_batch_has_the_specified_bytes() -> None:
+    # Base offset 5, one record with key "k" and a null value at time 1000; the fields are in the order of the format
+    # page.
     data = write_batch([Record(5, 1000, b"k", None)])
     assert data[:17].hex() == "0000000000000005" + "00000039" + "00000000" + "02"
     assert data[21:].hex() == (
@@ -108,7 +113,7 @@ def test_the_bytes_of_a_batch() -> None:
 
 
 @pytest.mark.parametrize("kind", [COMMIT, ABORT])
-def test_the_end_of_a_transaction(kind: int) -> None:
+def test_an_end_marker_round_trips(kind: int) -> None:
     data = write_batch([end_marker(3, 9, kind)], producer_id=7, producer_epoch=1, transactional=True, control=True)
     batch = read(data)
     assert (batch.control, batch.transactional, batch.producer_id) == (True, True, 7)
@@ -118,14 +123,14 @@ def test_the_end_of_a_transaction(kind: int) -> None:
 
 
 @given(record_lists(), st.sampled_from(CODECS), st.data())
-def test_damage_is_found(records: list[Record], codec: str, data: st.DataObject) -> None:
+def test_checksum_detects_damage(records: list[Record], codec: str, data: st.DataObject) -> None:
     sound = write_batch(records, codec=codec)
     at = data.draw(st.integers(17, len(sound) - 1))
     damaged = bytearray(sound)
     damaged[at] ^= 1 << data.draw(st.integers(0, 7))
-    with pytest.raises(CorruptBatch, match="the checksum is wrong") as found:
+    with pytest.raises(CorruptBatch, match="the checksum is wrong") as raised:
         read_batch(bytes(damaged))
-    assert found.value.offset == records[0].offset
+    assert raised.value.offset == records[0].offset
     assert read_batch(sound[: data.draw(st.integers(0, len(sound) - 1))]) is None
 
 
@@ -138,7 +143,7 @@ def test_damage_is_found(records: list[Record], codec: str, data: st.DataObject)
         ((11, 3), "a batch of length 3"),
     ],
 )
-def test_what_is_no_batch(change: tuple[int, int], reason: str) -> None:
+def test_malformed_header_is_refused(change: tuple[int, int], reason: str) -> None:
     data = bytearray(write_batch([Record(0, 0, b"k", b"v")]))
     data[change[0]] = change[1]
     with pytest.raises(CorruptBatch, match=reason):
@@ -146,13 +151,13 @@ def test_what_is_no_batch(change: tuple[int, int], reason: str) -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 6), st.integers(-1, 3))
-def test_nonsense_under_a_good_checksum(payload: bytes, codec: int, count: int) -> None:
+def test_nonsense_under_a_good_checksum_is_read_or_rejected(payload: bytes, codec: int, count: int) -> None:
     batch = Batch(0, 0, codec, 0, 0, 0, -1, -1, -1, count, payload)
     try:
-        found = len(batch.records())
+        size = len(batch.records())
     except CorruptBatch:
         return
-    assert found == max(count, 0)
+    assert size == max(count, 0)
 
 
 def test_log_append_time_is_the_time_of_every_record() -> None:
@@ -169,3 +174,18 @@ def test_lz4_blocks_are_independent_as_kafka_wants_them() -> None:
     assert flags & 0b0010_0000
     assert batch.records() == records
     assert len(batch.payload) < 20_000
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_records_beyond_the_limit_are_corrupt_and_take_no_memory(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 2**20
+    monkeypatch.setattr(batch, "MAX_DECOMPRESSED", limit)
+    read = read_batch(write_batch([Record(0, 0, None, bytes(8 * limit))], codec=codec))
+    assert read is not None
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptBatch, match=str(limit)):
+            read[0].records()
+        assert tracemalloc.get_traced_memory()[1] < 3 * limit
+    finally:
+        tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""Logs of `__consumer_offsets` in and out: compaction, transactions, other numbers of partitions, and round trips."""
+"""Import and export of `__consumer_offsets`: compaction, transactions, other numbers of partitions, round trips."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ PARTITION = partition_for("grp", 50)
 
 
 class Log:
-    """Builds a partition's log as a broker would."""
+    """A builder of a partition's log, as a broker writes it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "__consumer_offsets-29" / "00000000000000000000.log"
@@ -63,10 +63,10 @@ class Log:
         self.offset += 1
 
     def imported(self, source: Path | None = None) -> dict[Key, Value]:
-        """What the log amounts to; all of it must be in the partition of `grp`."""
+        """Import the log and return its records; all must be in the partition of `grp`."""
         self.path.write_bytes(self.data)
         store = MemoryStore()
-        self.found = import_offsets(source or self.path, store, 50)
+        self.result = import_offsets(source or self.path, store, 50)
         return dict(store.load(PARTITION))
 
 
@@ -81,8 +81,8 @@ def test_the_newest_value_counts_and_tombstones_delete(log: Log) -> None:
     log.write((FOO0, OffsetCommitValue(3)), (GroupMetadataKey("grp"), group), codec="gzip")
     log.write((FOO1, None))
     assert log.imported() == {FOO0: OffsetCommitValue(3), GroupMetadataKey("grp"): group}
-    found = log.found
-    assert (found.files, found.records, found.offsets, found.groups, found.pending) == (1, 5, 1, 1, 0)
+    result = log.result
+    assert (result.files, result.records, result.offsets, result.groups, result.pending) == (1, 5, 1, 1, 0)
 
 
 def test_a_transaction_counts_when_it_is_committed(log: Log) -> None:
@@ -90,11 +90,11 @@ def test_a_transaction_counts_when_it_is_committed(log: Log) -> None:
     log.write((FOO0, OffsetCommitValue(2)), producer=7)
     log.write((FOO1, OffsetCommitValue(3)), producer=8)
     assert log.imported() == {FOO0: OffsetCommitValue(1)}
-    assert log.found.pending == 2
+    assert log.result.pending == 2
     log.end(7, COMMIT)
     log.end(8, ABORT)
     assert log.imported() == {FOO0: OffsetCommitValue(2)}
-    assert log.found.pending == 0
+    assert log.result.pending == 0
 
 
 def test_the_latest_write_wins_whenever_its_transaction_ends(log: Log) -> None:
@@ -113,7 +113,7 @@ def test_a_tombstone_takes_pending_offsets_along(log: Log) -> None:
     assert log.imported() == {}
 
 
-def test_a_marker_of_nobody_is_ignored(log: Log) -> None:
+def test_marker_without_transaction_is_ignored(log: Log) -> None:
     log.end(99, COMMIT)
     log.write((FOO0, OffsetCommitValue(1)))
     assert log.imported() == {FOO0: OffsetCommitValue(1)}
@@ -125,19 +125,19 @@ def test_records_of_before_kafka_0_9_become_todays(log: Log) -> None:
     assert log.imported() == {FOO0: OffsetCommitValue(4, -1, "m", 5)}
 
 
-def test_records_of_unknown_types_are_kept_as_they_are(log: Log) -> None:
+def test_unknown_record_types_survive_unchanged(log: Log) -> None:
     key = UnknownKey(b"\0\x09\0\3grp", 9)
     log.write((key, UnknownValue(b"\0\0\7")))
     log.write((UnknownKey(b"\0\x63", 99), UnknownValue(b"")))
     assert log.imported() == {key: UnknownValue(b"\0\0\7")}
-    assert log.found.unknown == 1
-    assert [problem.reason for problem in log.found.problems] == ["a record key of type 99 is cut short"]
+    assert log.result.unknown == 1
+    assert [problem.reason for problem in log.result.problems] == ["a record key of type 99 is cut short"]
 
 
 def test_our_own_types_do_not_come_from_a_broker(log: Log) -> None:
     log.write((TransactionKey("grp"), TransactionValue()), (FOO0, OffsetCommitValue(1)))
     assert log.imported() == {FOO0: OffsetCommitValue(1)}
-    assert [problem.reason for problem in log.found.problems] == ["a record has type -2, which no broker writes"]
+    assert [problem.reason for problem in log.result.problems] == ["a record has type -2, which no broker writes"]
 
 
 def test_our_own_types_do_not_go_to_a_broker(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_our_own_types_do_not_go_to_a_broker(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_topic_ids_are_kept_or_not(tmp_path: Path, keep: bool) -> None:
+def test_keep_topic_ids_decides_over_topic_ids(tmp_path: Path, keep: bool) -> None:
     store, again = MemoryStore(), MemoryStore()
     store.write([(0, FOO0, OffsetCommitValue(1, topic_id=b"\1" * 16))])
     export_offsets(store, 1, tmp_path / "exported", 5, keep_topic_ids=keep)
@@ -177,7 +177,7 @@ def test_records_that_make_no_sense_are_reported_and_left_out(log: Log) -> None:
     )
     log.data += b"\1\2\3"
     assert log.imported() == {FOO1: OffsetCommitValue(1)}
-    assert [(problem.offset, problem.reason) for problem in log.found.problems] == [
+    assert [(problem.offset, problem.reason) for problem in log.result.problems] == [
         (0, "a committed offset has version 9, not 0 to 4"),
         (1, "a record key of type 1 is cut short"),
         (2, "a record has no key"),
@@ -185,11 +185,11 @@ def test_records_that_make_no_sense_are_reported_and_left_out(log: Log) -> None:
     ]
 
 
-def test_sources(log: Log, tmp_path: Path) -> None:
+def test_import_accepts_file_partition_or_parent(log: Log, tmp_path: Path) -> None:
     log.write((FOO0, OffsetCommitValue(1)))
     for source in (log.path, log.path.parent, tmp_path):
         assert log.imported(source) == {FOO0: OffsetCommitValue(1)}
-    with pytest.raises(FileNotFoundError, match="is no log segment"):
+    with pytest.raises(FileNotFoundError, match="is neither a log segment"):
         import_offsets(tmp_path / "nowhere", MemoryStore(), 50)
 
 
@@ -207,7 +207,7 @@ def test_a_cleaned_segment_stands_for_those_it_replaces(log: Log) -> None:
     log.write((FOO0, OffsetCommitValue(1)), (FOO1, OffsetCommitValue(1)))
     old = log.data
     log.write((FOO0, OffsetCommitValue(2)), (FOO1, None))
-    # The broker went down after it deleted the second of the two segments that the cleaned one replaces.
+    # The broker stopped after it had deleted the second of the two segments that the cleaned one replaces.
     log.path.with_suffix(".log.swap").write_bytes(
         write_batch(
             [
@@ -222,7 +222,7 @@ def test_a_cleaned_segment_stands_for_those_it_replaces(log: Log) -> None:
 
 @settings(max_examples=examples(40))
 @given(st.lists(pairs, max_size=20), st.sampled_from(CODECS))
-def test_what_is_exported_comes_back(
+def test_export_and_import_keep_records(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[Key, Value]], codec: str
 ) -> None:
     store = MemoryStore()
@@ -231,8 +231,8 @@ def test_what_is_exported_comes_back(
     target = tmp_path_factory.mktemp("export")
     count = export_offsets(store, 5, target, 1234, codec=codec)
     again = MemoryStore()
-    found = import_offsets(target, again, 5)
-    assert (found.problems, found.records, found.files) == ([], count, 5)
+    result = import_offsets(target, again, 5)
+    assert (result.problems, result.records, result.files) == ([], count, 5)
     for partition in range(5):
         assert dict(again.load(partition)) == dict(store.load(partition))
 
@@ -245,7 +245,7 @@ def test_an_export_is_a_brokers_folder(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["__consumer_offsets-0", "__consumer_offsets-1"]
     assert (tmp_path / "__consumer_offsets-0" / f"{0:020d}.log").stat().st_size == 0
     batches = list(read_partition(tmp_path / "__consumer_offsets-1", lambda problem: None))
-    records = [record for _, found in batches for record in found]
+    records = [record for _, batch_records in batches for record in batch_records]
     assert [record.offset for record in records] == list(range(9001))
     assert [record.timestamp for record in records] == [*range(50, 9050), 77]
     assert len(batches) > 1

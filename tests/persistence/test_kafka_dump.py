@@ -1,4 +1,4 @@
-"""Kafka's own dump-log tool reads every record we export, and finds our indexes sound."""
+"""Kafka's own dump-log tool reads every exported record and accepts the exported indexes."""
 
 import re
 import shutil
@@ -15,8 +15,11 @@ from kafka_shim.persistence.batch import CODECS
 from kafka_shim.persistence.interchange import export_offsets
 from kafka_shim.persistence.memory import MemoryStore
 
+pytestmark = pytest.mark.second_stage("Kafka's tools")
+
 TOPIC_ID = bytes(range(16))
 TOPICS = [records.TopicPartitions(TOPIC_ID, [1, 2])]
+ASSIGNED = [records.AssignedTopicPartitions(TOPIC_ID, [1, 2])]
 EVERY_TYPE: list[tuple[records.Key, records.Value]] = [
     (
         records.GroupMetadataKey("grp"),
@@ -55,7 +58,7 @@ EVERY_TYPE: list[tuple[records.Key, records.Value]] = [
     ),
     (
         records.ConsumerGroupCurrentMemberAssignmentKey("new", "m"),
-        records.ConsumerGroupCurrentMemberAssignmentValue(4, 3, 1, TOPICS, []),
+        records.ConsumerGroupCurrentMemberAssignmentValue(4, 3, 1, ASSIGNED, []),
     ),
     (
         records.ConsumerGroupRegularExpressionKey("new", "r.*"),
@@ -89,7 +92,7 @@ EVERY_TYPE: list[tuple[records.Key, records.Value]] = [
 
 @pytest.fixture(scope="module")
 def dump() -> list[str]:
-    """The command that dumps files."""
+    """Return the command that dumps files."""
     java = shutil.which("java")
     if java is None:
         pytest.skip("Kafka's tools need Java, and there is no java here")

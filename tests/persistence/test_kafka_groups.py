@@ -1,7 +1,7 @@
-"""Groups of the kinds that the coordinator assigns move between a real Kafka and us by their records.
+"""Groups with server-side assignment move between a real Kafka and our coordinator by their records.
 
-A consumer group (KIP-848), a share group and a streams group, each in the midst of a change. Their members, which are
-moved by hand, do not notice: the epochs, the assignments and the metadata hash stay.
+A consumer group (KIP-848), a share group and a streams group, each in the middle of a change. The scripted members
+notice nothing: epochs, assignments and metadata hash stay the same.
 """
 
 from __future__ import annotations
@@ -18,12 +18,17 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.profiles import is_served
 from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.releases import DEFAULT_RELEASE
 from kafka_shim.apis.share_group_describe import ShareGroupDescribeRequest
 from kafka_shim.apis.streams_group_describe import StreamsGroupDescribeRequest
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
-from kafka_shim.groups.consumer.topic_hash import group_hash, topic_hash
+from kafka_shim.groups.consumer import kind as consumer
+from kafka_shim.groups.epochs.metadata_hash import metadata_hash
+from kafka_shim.groups.share import kind as share
+from kafka_shim.groups.streams import describe as streams
 from kafka_shim.persistence.interchange import export_offsets, import_offsets
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.records import ConsumerGroupMetadataKey
@@ -36,6 +41,8 @@ from tests.groups.streams.context import one_subtopology
 from tests.waiting import until
 
 from .real_kafka import PARTITIONS, RealKafka
+
+pytestmark = pytest.mark.second_stage("a real Kafka")
 
 TOPICS = {"orders": 3, "payments": 300, "changelog": 3}
 READ = ("orders", "payments")
@@ -50,7 +57,7 @@ PATIENCE_S = 60
 
 
 class Ours(StreamsCluster, ShareCluster):
-    """Our coordinator without sockets, with a group of each kind, whose ids begin with `prefix`."""
+    """Our coordinator without sockets, with a group of each kind; `prefix` begins their ids."""
 
     creates = False
 
@@ -74,15 +81,19 @@ class Ours(StreamsCluster, ShareCluster):
         return super().streams_beat(request)
 
     def described_by(self, kind: str) -> Any:
-        ids, service = [self.group_id(kind)], self.service
-        if kind == "share":
-            return service.describe_share_groups(ids)[0]
-        describe = service.describe_consumer_groups if kind == "consumer" else service.describe_streams_groups
-        return describe(ids, self.now)[0]
+        request, refused = {
+            "consumer": (ConsumerGroupDescribeRequest, consumer.describe_refused),
+            "share": (ShareGroupDescribeRequest, share.describe_refused),
+            "streams": (StreamsGroupDescribeRequest, streams.refused),
+        }[kind]
+        described = self.service.ask_each(request, [self.group_id(kind)], refused)[0]
+        # As a client reads it.
+        version, response = newest(request.api_key), APIS[request.api_key].response
+        return response.decode(response(groups=[described]).encode(version), version).groups[0]
 
 
 class Theirs(Ours):
-    """The same, but its members speak to a real Kafka."""
+    """The same members, but connected to a real Kafka."""
 
     bootstrap = ""
 
@@ -102,9 +113,14 @@ class Theirs(Ours):
         return ask(self.bootstrap, DESCRIBE[kind]([self.group_id(kind)])).groups[0]
 
 
+def newest(key: int) -> int:
+    """Return the newest version of an API in Kafka."""
+    return max(each for each in APIS[key].request.versions if is_served(DEFAULT_RELEASE, key, each))
+
+
 def ask(bootstrap: str, request: Any, client_id: str = "test") -> Any:
-    """One request over the wire, again while the coordinator is not there yet."""
-    api, version = APIS[request.api_key], APIS[request.api_key].request.versions[-1]
+    """Send one request over the wire; repeat it until the coordinator is available."""
+    api, version = APIS[request.api_key], newest(request.api_key)
     host, port = bootstrap.split(":")
 
     def answered() -> Any:
@@ -121,11 +137,11 @@ def ask(bootstrap: str, request: Any, client_id: str = "test") -> Any:
 
 
 def make_topics(bootstrap: str, group_id: str) -> dict[str, tuple[bytes, int]]:
-    """The topics in Kafka, with id and partitions."""
+    """Create the topics in Kafka; return their ids and numbers of partitions."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()]).values():
         future.result(30)
-    # The first search for a coordinator makes the offsets topic; its id is in each folder's partition.metadata.
+    # The first search for a coordinator creates the offsets topic; its id is in each folder's partition.metadata.
     ask(bootstrap, FindCoordinatorRequest(coordinator_keys=[group_id]))
     topics = {}
     for name, future in admin.describe_topics(TopicCollection(list(TOPICS))).items():
@@ -135,11 +151,11 @@ def make_topics(bootstrap: str, group_id: str) -> dict[str, tuple[bytes, int]]:
     return topics
 
 
-# What becomes of a group of each kind
+# The state of a group of each kind.
 
 
 def again(act: Callable[[], Any], done: Callable[[], bool]) -> None:
-    """Let members send heartbeats until something is so: Kafka makes share states when it has answered."""
+    """Send heartbeats until a condition holds: Kafka creates share states only after its answer."""
 
     def acted() -> bool:
         answer = act()
@@ -150,7 +166,7 @@ def again(act: Callable[[], Any], done: Callable[[], bool]) -> None:
 
 
 def begin_consumer(cluster: Ours) -> list[Consumer]:
-    """Three members, one of them static, one subscribed by pattern; the first is to give partitions up."""
+    """Start three members, one static, one with a pattern; the first still has to give partitions up."""
     first = cluster.consumer("first", *READ)
     assert first.join().error_code == 0
     first.obey()
@@ -163,7 +179,7 @@ def begin_consumer(cluster: Ours) -> list[Consumer]:
 
 
 def begin_share(cluster: Ours) -> list[Sharer]:
-    """Two members; the first has all partitions, and has yet to hear of the second."""
+    """Start two members; the first has all partitions and has not learned of the second."""
     first, second = cluster.sharer("first", *READ), cluster.sharer("second", *READ)
     assert first.join().error_code == 0
     again(first.heartbeat, lambda: len(first.assigned) == 303)
@@ -172,7 +188,7 @@ def begin_share(cluster: Ours) -> list[Sharer]:
 
 
 def begin_streams(cluster: Ours) -> list[Thread]:
-    """Two processes; the first is to give tasks up."""
+    """Start two processes; the first still has to give tasks up."""
     first, second = (cluster.member(name, one_subtopology("orders", stateful=True)) for name in ("first", "second"))
     assert first.join().error_code == 0
     again(first.report, lambda: len(first.active) == 3)
@@ -188,7 +204,7 @@ def owned_by(member: Any) -> set[tuple[str, int]]:
 
 
 def beat(member: Any) -> Any:
-    """A heartbeat of a member that does what it was told."""
+    """Send a heartbeat of a member that follows its assignment."""
     if isinstance(member, Consumer):
         return member.obey()
     return member.heartbeat() if isinstance(member, Sharer) else member.report()
@@ -207,7 +223,7 @@ EVERYTHING = {
 
 
 def go_on(cluster: Ours, kind: str, members: list[Any], before: Any) -> None:
-    """The members go on with another coordinator, in no new epoch, until they have everything, each thing once."""
+    """Continue with another coordinator, without a new epoch, until the members own everything exactly once."""
     group_epoch = before.group_epoch
     for each in members:
         each.cluster = cluster
@@ -226,22 +242,22 @@ def go_on(cluster: Ours, kind: str, members: list[Any], before: Any) -> None:
         assert cluster.described_by(kind).topology == before.topology
 
 
-def plain(shown: Any) -> Any:
-    """What is described, without the order in which it is."""
-    if isinstance(shown, list):
-        return sorted((plain(each) for each in shown), key=repr)
-    if hasattr(shown, "__slots__") and not isinstance(shown, (str, bytes, int)):
-        fields = {name: plain(getattr(shown, name)) for name in shown.__slots__}
-        # The host a coordinator without sockets cannot know; partitions of internal topics are worked out anew when a
-        # member is heard.
+def plain(described: Any) -> Any:
+    """Return a description of a group independent of its order."""
+    if isinstance(described, list):
+        return sorted((plain(each) for each in described), key=repr)
+    if hasattr(described, "__slots__") and not isinstance(described, (str, bytes, int)):
+        fields = {name: plain(getattr(described, name)) for name in described.__slots__}
+        # A coordinator without sockets has no client hosts; partitions of internal topics are computed again at the
+        # next heartbeat.
         unknown = ("client_host", "authorized_operations", "topology")
         return {name: value for name, value in fields.items() if name not in unknown}
-    return shown
+    return described
 
 
 @dataclass
 class Moved:
-    """Groups of all kinds that have just come to `cluster`, their members, and how they were described before."""
+    """Groups of all kinds just after their move to `cluster`, their members, and their earlier descriptions."""
 
     cluster: Ours
     members: dict[str, list[Any]]
@@ -250,7 +266,7 @@ class Moved:
 
 @dataclass
 class Stopped:
-    """A Kafka that had the groups in `before`, and its topics."""
+    """A stopped Kafka that had the groups in `before`, and its topics."""
 
     kafka: RealKafka
     topics: dict[str, tuple[bytes, int]]
@@ -272,7 +288,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
 
 @pytest.fixture(scope="module")
 def come_to_us(stopped: Stopped) -> Moved:
-    """Groups of Kafka, loaded by us."""
+    """Load Kafka's groups into our coordinator."""
     ours, store = Ours("theirs"), MemoryStore()
     ours.topics.by_name |= stopped.topics
     assert import_offsets(stopped.kafka.data, store, PARTITIONS, keep_topic_ids=True).problems == []
@@ -283,7 +299,7 @@ def come_to_us(stopped: Stopped) -> Moved:
 
 @pytest.fixture(scope="module")
 def come_to_kafka(stopped: Stopped, come_to_us: Moved, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moved]:
-    """Groups of ours, loaded by Kafka, which runs."""
+    """Load our groups into a running Kafka."""
     ours, theirs, store = Ours("ours"), Theirs("ours"), MemoryStore()
     ours.topics.by_name |= stopped.topics
     members = {kind: begin(ours) for kind, begin in BEGIN.items()}
@@ -306,8 +322,7 @@ def test_the_metadata_hash_that_kafka_wrote_is_ours(come_to_us: Moved) -> None:
     ours = come_to_us.cluster
     key = ConsumerGroupMetadataKey(ours.group_id("consumer"))
     (stored,) = [records[key] for records in ours.durable.values() if key in records]
-    hashes = [topic_hash(ours.topics.by_name[name][0], name, TOPICS[name]) for name in READ]
-    assert stored.metadata_hash == group_hash(list(zip(READ, hashes, strict=True)))
+    assert stored.metadata_hash == metadata_hash(READ, ours.topics)
 
 
 @pytest.mark.parametrize("kind", BEGIN)

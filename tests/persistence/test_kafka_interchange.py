@@ -1,6 +1,6 @@
-"""Offsets committed to a real Kafka are fetched from us, and those committed to us from a real Kafka.
+"""Offsets committed to a real Kafka are fetched from our coordinator, and the other way round.
 
-What moves between the two is the segments of `__consumer_offsets`; who commits and fetches are unmodified clients.
+The segments of `__consumer_offsets` move between the two; unmodified clients commit and fetch.
 """
 
 import shutil
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -17,6 +18,8 @@ from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.testing.server import CoordinatorServer
 
 from .real_kafka import PARTITIONS, RealKafka
+
+pytestmark = pytest.mark.second_stage("a real Kafka")
 
 TOPIC = "orders"
 GROUPS = [f"group-{n}" for n in range(12)]
@@ -30,7 +33,7 @@ def consumer(bootstrap: str, group: str) -> Consumer:
 
 
 def patiently(ask: Callable[[], T]) -> T:
-    """Ask until the coordinator of a broker that has just started is there."""
+    """Repeat a request until the coordinator of a newly started broker is available."""
     limit = time.monotonic() + 30
     while True:
         try:
@@ -46,7 +49,7 @@ def make_topic(bootstrap: str) -> None:
 
 
 def commit(bootstrap: str) -> None:
-    """What each group has committed: its number and the partition's, with metadata; group 11 deletes one again."""
+    """Commit in each group: its number and the partition's, with metadata; group 11 deletes one offset."""
     for n, group in enumerate(GROUPS):
         each = consumer(bootstrap, group)
         for offset in (1, 100 * n):
@@ -56,7 +59,7 @@ def commit(bootstrap: str) -> None:
 
 
 def commit_in_transactions(bootstrap: str) -> None:
-    """Group 0 and 1 get offsets in transactions: committed, aborted, and left open."""
+    """Commit offsets of groups 0 and 1 in transactions: committed, aborted, and left open."""
     for name, group, offset, end in (
         ("commits", GROUPS[0], 5000, Producer.commit_transaction),
         ("aborts", GROUPS[1], 6000, Producer.abort_transaction),
@@ -72,14 +75,14 @@ def commit_in_transactions(bootstrap: str) -> None:
 
 
 def committed(bootstrap: str) -> dict[tuple[str, int], tuple[int, str | None]]:
-    """Offset and metadata of every group and partition, as consumers fetch them."""
-    found = {}
+    """Return offset and metadata of every group and partition, as consumers fetch them."""
+    offsets = {}
     for group in GROUPS:
         each = consumer(bootstrap, group)
         for got in patiently(lambda each=each: each.committed([TopicPartition(TOPIC, p) for p in range(3)], 30)):
-            found[group, got.partition] = got.offset, got.metadata
+            offsets[group, got.partition] = got.offset, got.metadata
         each.close()
-    return found
+    return offsets
 
 
 EXPECTED = {(group, p): (100 * n + p, f"m{n}") for n, group in enumerate(GROUPS) for p in range(3)}
@@ -94,8 +97,8 @@ def test_offsets_of_a_real_kafka_are_fetched_from_us(tmp_path: Path) -> None:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.delete_consumer_groups([GROUPS[5]])[GROUPS[5]].result(30)
     store = MemoryStore()
-    found = import_offsets(kafka.data, store, PARTITIONS, keep_topic_ids=False)
-    assert (found.files, found.problems, found.pending) == (PARTITIONS, [], 1)
+    imported = import_offsets(kafka.data, store, PARTITIONS, keep_topic_ids=False)
+    assert (imported.files, imported.problems, imported.pending) == (PARTITIONS, [], 1)
     with CoordinatorServer(config=SETTINGS, topics={TOPIC: 3}, store=store) as server:
         got = committed(server.bootstrap)
     expected = EXPECTED | {(GROUPS[0], 0): (5000, ""), **{(GROUPS[5], p): (-1001, None) for p in range(3)}}
@@ -108,7 +111,7 @@ def test_our_offsets_are_fetched_from_a_real_kafka(tmp_path: Path) -> None:
     kafka = RealKafka(tmp_path)
     with kafka.running() as bootstrap:
         make_topic(bootstrap)
-        # The first search for a coordinator makes the offsets topic; its id is in each folder's partition.metadata.
+        # The first search for a coordinator creates the offsets topic; its id is in each folder's partition.metadata.
         assert committed(bootstrap)[GROUPS[0], 0][0] == -1001
     store = MemoryStore()
     with CoordinatorServer(config=SETTINGS, topics={TOPIC: 3}, store=store) as server:

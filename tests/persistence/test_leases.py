@@ -1,4 +1,4 @@
-"""The sharing out of partitions: whatever the start, nodes that follow their plans reach an even and stable share."""
+"""The distribution of partitions: from any start, nodes that follow their plans reach an even and stable share."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kafka_shim.persistence.leases import plan
 
 
 def settle(owners: dict[int, int], live: list[int], partitions: int) -> tuple[dict[int, int], int]:
-    """Every live node follows its plan in turn until nobody moves; returns the owners and the partitions that moved."""
-    owners, moved = dict(owners), 0
+    """Let every live node follow its plan until none moves a partition; return the owners and the number of moves."""
+    owners, moves = dict(owners), 0
     for _ in range(2 * len(live) + 2):
         changed = False
         for node in live:
@@ -20,10 +20,10 @@ def settle(owners: dict[int, int], live: list[int], partitions: int) -> tuple[di
             for partition in claim:
                 assert owners.get(partition) not in live
                 owners[partition] = node
-                moved += 1
+                moves += 1
             changed = changed or bool(claim or release)
         if not changed:
-            return owners, moved
+            return owners, moves
     raise AssertionError(f"the nodes never agreed: {owners}")
 
 
@@ -42,17 +42,17 @@ def test_every_start_settles_to_an_even_share(live: list[int], start: dict[int, 
 
 def test_a_node_that_died_moves_only_its_own_partitions() -> None:
     before, _ = settle({}, [1, 2, 3], 50)
-    after, moved = settle(before, [1, 3], 50)
+    after, moves = settle(before, [1, 3], 50)
     orphans = [p for p, owner in before.items() if owner == 2]
-    assert moved == len(orphans)
+    assert moves == len(orphans)
     assert all(after[p] == owner for p, owner in before.items() if owner != 2)
 
 
 def test_a_new_node_gets_its_share_and_nothing_else_moves() -> None:
     before, _ = settle({}, [1, 2], 50)
-    after, moved = settle(before, [1, 2, 3], 50)
+    after, moves = settle(before, [1, 2, 3], 50)
     assert list(after.values()).count(3) == 16
-    assert moved == 16
+    assert moves == 16
 
 
 def test_nodes_that_see_the_same_view_want_different_partitions() -> None:
@@ -60,5 +60,5 @@ def test_nodes_that_see_the_same_view_want_different_partitions() -> None:
     assert sorted(p for claim in claims for p in claim) == list(range(50))
 
 
-def test_a_node_that_is_not_in_the_directory_gives_up_what_it_has() -> None:
+def test_a_node_outside_the_directory_releases_its_partitions() -> None:
     assert plan(4, [1], {7: 4, 8: 1}, 50) == ([], [7])

@@ -1,4 +1,4 @@
-"""The store that forgets: newest value per key, tombstones, partitions apart."""
+"""The store in memory: newest value per key, tombstones, separate partitions."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from kafka_shim.persistence.stores import open_store
 KEY = OffsetCommitKey("grp", "foo", 0)
 
 
-def test_the_newest_value_of_a_key_is_kept() -> None:
+def test_the_newest_value_of_a_key_wins() -> None:
     store = MemoryStore()
     store.write([(3, KEY, OffsetCommitValue(1)), (3, KEY, OffsetCommitValue(2)), (4, KEY, OffsetCommitValue(9))])
     store.write([(3, OffsetCommitKey("grp", "foo", 1), OffsetCommitValue(5))])
@@ -25,7 +25,7 @@ def test_a_tombstone_removes_the_key() -> None:
     assert list(store.load(0)) == []
 
 
-def test_a_url_of_no_known_kind_is_refused() -> None:
+def test_an_unknown_url_is_refused() -> None:
     with pytest.raises(StoreError, match="names no store: use memory:, sqlite:PATH"):
         open_store("redis://localhost", 50)
     assert isinstance(open_store("memory:", 50), MemoryStore)

@@ -1,4 +1,7 @@
-"""Group to partition: the vectors of semantics 5.1, and the hash against its definition."""
+"""The partition of a group: the vectors of semantics 5.1, and the hash against its definition."""
+
+import struct
+import sys
 
 import pytest
 from hypothesis import given
@@ -21,7 +24,7 @@ from kafka_shim.persistence.partition import java_string_hash, partition_for
         ("a" * 200, 469437568, 18),
     ],
 )
-def test_vectors(group: str, hashed: int, partition: int) -> None:
+def test_hash_and_partition_equal_kafka_vectors(group: str, hashed: int, partition: int) -> None:
     assert java_string_hash(group) == hashed
     assert partition_for(group, 50) == partition
 
@@ -35,6 +38,24 @@ def test_hash_is_the_polynomial_over_utf16_code_units(text: str) -> None:
     assert -(2**31) <= java_string_hash(text) < 2**31
 
 
+@pytest.mark.parametrize("character", ["x", "é", "п", "😀", "\ud800"])
+@pytest.mark.parametrize("count", [1, 31, 32, 63, 64, 65, 128, 300, 30_000])
+def test_hash_of_a_long_text_is_the_polynomial(character: str, count: int) -> None:
+    raw = (character * count).encode("utf-16-be", "surrogatepass")
+    exact = 0
+    for (unit,) in struct.iter_unpack(">H", raw):
+        exact = (31 * exact + unit) % 2**32
+    assert java_string_hash(character * count) % 2**32 == exact
+
+
+def test_long_texts_are_not_remembered() -> None:
+    text = "x" * 30_000 + "y"
+    held = sys.getrefcount(text)
+    for partitions in (50, 51):
+        partition_for(text, partitions)
+    assert sys.getrefcount(text) == held
+
+
 @given(st.text(), st.integers(1, 1000))
-def test_partition_exists(group: str, partitions: int) -> None:
+def test_every_group_has_an_existing_partition(group: str, partitions: int) -> None:
     assert 0 <= partition_for(group, partitions) < partitions

@@ -1,4 +1,4 @@
-"""The shared store on a real PostgreSQL server: records, fencing, leases, and what the operator is told."""
+"""The shared store on a real PostgreSQL server: records, fencing, leases, and messages to the operator."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import pytest
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.persistence.postgres import PostgresStore
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
-from kafka_shim.persistence.store import FencedError, StoreError
+from kafka_shim.persistence.store import PROBE_BYTES, FencedError, StoreError
 from tests import postgres
 
-pytestmark = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
+pytestmark = [
+    pytest.mark.second_stage("PostgreSQL"),
+    pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed"),
+]
 
 LONG_S = 600.0
 OVER_S = -1.0  # a lease that has run out when it is given
@@ -87,7 +90,7 @@ def test_a_lease_that_came_back_to_the_same_process_has_a_new_epoch(url: str) ->
         second.write([(3, KEY, offset(1))])
 
 
-def test_a_held_lease_is_not_given_to_another_until_it_is_released(url: str) -> None:
+def test_a_lease_goes_to_another_process_after_its_release(url: str) -> None:
     first, second = opened(url), opened(url)
     first.claim(1, [1, 2])
     assert second.claim(2, [1, 2, 3]) == {3: 1}
@@ -95,7 +98,7 @@ def test_a_held_lease_is_not_given_to_another_until_it_is_released(url: str) -> 
     assert second.claim(2, [1, 2]) == {1: 2}
 
 
-def test_renewing_tells_who_lives_and_who_owns_what(url: str) -> None:
+def test_renewing_returns_live_nodes_and_owners(url: str) -> None:
     first, second = opened(url), opened(url)
     first.register(1, "127.0.0.1", 9001)
     second.register(2, "127.0.0.1", 9002)
@@ -104,7 +107,7 @@ def test_renewing_tells_who_lives_and_who_owns_what(url: str) -> None:
     view = second.renew()
     assert [(node.node_id, node.port) for node in view.nodes] == [(1, 9001), (2, 9002)]
     assert view.owners == {0: 1, 1: 1, 2: 2}
-    assert view.held == {2: 1}
+    assert view.own_epochs == {2: 1}
 
 
 def test_renewing_tells_when_the_first_lease_of_another_process_runs_out(url: str) -> None:
@@ -116,7 +119,7 @@ def test_renewing_tells_when_the_first_lease_of_another_process_runs_out(url: st
     assert 20 < first.renew().next_lapse_s <= 30
 
 
-def test_renewing_tells_a_process_whose_place_another_one_has_taken(url: str) -> None:
+def test_renewing_reports_a_place_taken_by_another_process(url: str) -> None:
     sleeper, successor = opened(url, lease_s=OVER_S), opened(url)
     sleeper.register(1, "127.0.0.1", 9001)
     assert sleeper.renew().registered
@@ -162,14 +165,14 @@ def test_a_closed_process_frees_its_leases_and_its_place_at_once(url: str) -> No
     assert second.claim(1, [0]) == {0: 2}
 
 
-def test_a_node_id_in_use_is_refused_with_what_to_do(url: str) -> None:
+def test_a_node_id_in_use_is_refused_with_advice(url: str) -> None:
     first, second = opened(url), opened(url)
     first.register(1, "127.0.0.1", 9001)
     with pytest.raises(StoreError, match="--node-id"):
         second.register(1, "127.0.0.1", 9002)
 
 
-def test_a_database_of_another_partition_count_is_refused_with_what_to_do(url: str) -> None:
+def test_a_database_of_another_partition_count_is_refused_with_advice(url: str) -> None:
     opened(url)
     with pytest.raises(StoreError, match="partitions=50"):
         PostgresStore(url, 10).open()
@@ -186,6 +189,20 @@ def test_a_broken_connection_is_one_error_and_the_next_write_succeeds(url: str) 
     assert caught.value.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     store.write([(29, KEY, offset(3))])
     assert dict(store.load(29)) == {KEY: offset(3)}
+
+
+def test_a_probe_writes_and_leaves_nothing(url: str) -> None:
+    store = opened(url)
+    with psycopg.connect(url, autocommit=True) as admin:
+        before = admin.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
+        store.probe()
+        (written,) = admin.execute("SELECT pg_wal_lsn_diff(pg_current_wal_flush_lsn(), %s)", before).fetchone()
+        assert written > PROBE_BYTES
+        assert admin.execute("SELECT count(*) FROM kafka_shim_records").fetchone() == (0,)
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    with pytest.raises(StoreError):
+        store.probe()
+    store.probe()
 
 
 def test_a_server_that_is_not_there_is_one_sentence() -> None:

@@ -1,4 +1,4 @@
-"""What was committed last to a partition is what is there, however commits overlap and whenever somebody looks."""
+"""The last commit to a partition wins, for any overlap of commits and at any time of a read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACES = [
     {key: place for place, key in enumerate(KEYS[first:last])}
     for first, last in ((0, 1), (0, 2), (1, 3), (0, 4), (0, 4), (2, 4))
 ]
-"""Two of them have the same keys: two members commit to the same partitions."""
+"""Places of members; two have the same keys, as two members may commit to the same partitions."""
 
 
 def values_of(places: dict[OffsetCommitKey, int], offset: int, *, repeats: bool = True) -> OffsetCommitValues:
@@ -36,12 +36,12 @@ steps = st.lists(
 
 
 @given(steps, st.integers(1, 5))
-def test_a_store_has_of_each_key_what_was_written_last(taken: list[tuple[str, int]], kept: int) -> None:
+def test_a_store_loads_the_last_value_of_each_key(actions: list[tuple[str, int]], limit: int) -> None:
     store = MemoryStore()
     expected: dict[OffsetCommitKey, int] = {}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(recent_commits, "MAX_COMMITS", kept)
-        for offset, (step, which) in enumerate(taken):
+        patched.setattr(recent_commits, "MAX_COMMITS", limit)
+        for offset, (step, which) in enumerate(actions):
             if step in ("commit", "repeat"):
                 store.write([(3, None, values_of(PLACES[which], offset, repeats=step == "repeat"))])
                 expected |= dict.fromkeys(PLACES[which], offset)

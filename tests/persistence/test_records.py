@@ -1,4 +1,4 @@
-"""Records to bytes and back: golden bytes of semantics 5.2, round trips, and what must be refused."""
+"""Records to bytes and back: golden bytes of semantics 5.2, round trips, and rejected bytes."""
 
 import pytest
 from hypothesis import given
@@ -46,7 +46,7 @@ OFFSET = OffsetCommitValue(100, -1, "", 1700000000000)
         (records.ConsumerGroupRegularExpressionKey("grp", "a.*"), "001000036772700003612e2a"),
     ],
 )
-def test_golden_keys(key: records.Key, golden: str) -> None:
+def test_keys_have_the_golden_bytes(key: records.Key, golden: str) -> None:
     assert encode_key(key).hex() == golden
     assert decode_key(bytes.fromhex(golden)) == key
 
@@ -61,7 +61,7 @@ def test_golden_keys(key: records.Key, golden: str) -> None:
         (4, "00040000000000000064ffffffff01 0000018bcfe56800 00"),
     ],
 )
-def test_golden_offsets_of_every_version(version: int, golden: str) -> None:
+def test_offsets_of_every_version_have_the_golden_bytes(version: int, golden: str) -> None:
     assert encode_offset(OFFSET, version) == bytes.fromhex(golden)
     assert decode_value(OFFSET_KEY, bytes.fromhex(golden)) == OFFSET
 
@@ -78,7 +78,7 @@ def test_an_offset_is_written_as_kafka_4_2_does() -> None:
     assert encode_value(LegacyOffsetCommitKey("grp", "foo", 0), OFFSET) == encode_offset(OFFSET, 0)
 
 
-def test_golden_group_values() -> None:
+def test_group_values_have_the_golden_bytes() -> None:
     assert encode_value(ConsumerGroupMetadataKey("grp"), ConsumerGroupMetadataValue(1)).hex() == "00000000000100"
     assert (
         encode_value(ConsumerGroupMetadataKey("grp"), ConsumerGroupMetadataValue(1, 7)).hex()
@@ -97,7 +97,7 @@ def test_golden_group_values() -> None:
     )
 
 
-def test_golden_member_as_kafka_4_2_wrote_it() -> None:
+def test_a_member_of_kafka_4_2_has_the_golden_bytes() -> None:
     key = records.ConsumerGroupMemberMetadataKey("g848", "m")
     golden = "000000000872646b61666b610b2f3132372e302e302e310108285e666f2e2a29000493e00001000100"
     value = records.ConsumerGroupMemberMetadataValue(
@@ -114,13 +114,31 @@ def test_golden_member_as_kafka_4_2_wrote_it() -> None:
     assert decode_value(key, encode_value(key, classic)) == classic
 
 
+def test_an_assignment_of_kafka_4_4_has_tags_that_4_2_skips() -> None:
+    key = records.ConsumerGroupCurrentMemberAssignmentKey("g", "m")
+    head, topic, end = "0000" + "00000003" + "00000002" + "00" + "02", "07" * 16 + "02" + "00000001", "01" + "00"
+    value = records.ConsumerGroupCurrentMemberAssignmentValue(
+        3, 2, 0, [records.AssignedTopicPartitions(bytes([7] * 16), [1])], []
+    )
+    assert encode_value(key, value).hex() == head + topic + "00" + end
+    value.assigned_partitions[0].assignment_epochs = [2]
+    golden = head + topic + "01" + "00" + "05" + "02" + "00000002" + end
+    assert encode_value(key, value).hex() == golden
+    assert decode_value(key, bytes.fromhex(golden)) == value
+    of_target = records.ConsumerGroupTargetAssignmentMetadataKey("g")
+    target = records.ConsumerGroupTargetAssignmentMetadataValue(3, 1_000)
+    assert encode_value(of_target, target).hex() == "0000" + "00000003" + "01" + "00" + "08" + "00000000000003e8"
+    target.assignment_timestamp = 0
+    assert encode_value(of_target, target).hex() == "0000" + "00000003" + "00"
+
+
 class TargetOfKafka(Message, versions="0", flexible="0+"):
-    """The value of a target assignment with the fields that a Kafka knows."""
+    """The value of a target assignment with the fields of a Kafka release."""
 
     topic_partitions: list[records.TopicPartitions] = field(array(records.TopicPartitions))
 
 
-def test_what_an_experiment_adds_stands_in_tags_that_kafka_reads_past() -> None:
+def test_experiments_write_tags_that_kafka_skips() -> None:
     key = records.ConsumerGroupTargetAssignmentMemberKey("g", "m")
     partitions = [records.TopicPartitions(bytes(16), [1])]
     plain, more = (records.ConsumerGroupTargetAssignmentMemberValue(partitions, *tags) for tags in ((), (7, 2, b"y")))
@@ -145,12 +163,12 @@ def test_round_trip(pair: tuple[records.Key, records.Value]) -> None:
 @given(offset_values, st.integers(0, 4))
 def test_offset_round_trip_keeps_the_fields_of_its_version(value: OffsetCommitValue, version: int) -> None:
     value = value._replace(expire_timestamp=9)
-    kept = value._replace(
+    expected = value._replace(
         leader_epoch=value.leader_epoch if version >= 3 else -1,
         expire_timestamp=9 if version == 1 else -1,
         topic_id=value.topic_id if version == 4 else records.NO_TOPIC_ID,
     )
-    assert decode_value(OFFSET_KEY, encode_offset(value, version)) == kept
+    assert decode_value(OFFSET_KEY, encode_offset(value, version)) == expected
 
 
 @given(st.integers(0, 4))
@@ -207,7 +225,7 @@ def test_other_types_stay_as_they_came(record_type: int) -> None:
 
 
 @given(stored_pairs, st.data())
-def test_what_is_cut_short_is_refused(pair: tuple[records.Key, records.Value], data: st.DataObject) -> None:
+def test_truncated_records_are_refused(pair: tuple[records.Key, records.Value], data: st.DataObject) -> None:
     key, value = pair
     raw_key, raw_value = encode_key(key), encode_value(key, value)
     with pytest.raises(RecordError):

@@ -1,4 +1,4 @@
-"""Log segments: files as a broker keeps them, and files that are not whole."""
+"""Log segments: files of a broker, and incomplete files."""
 
 from pathlib import Path
 from struct import iter_unpack
@@ -14,25 +14,25 @@ def records(first: int, count: int, size: int = 10) -> list[Record]:
 
 
 def read(path: Path) -> tuple[list[int], list[Problem]]:
-    """Offsets that could be read, and what could not."""
+    """Return the offsets that could be read, and the problems."""
     problems: list[Problem] = []
     reader = read_segment if path.is_file() else read_partition
-    return [record.offset for _, found in reader(path, problems.append) for record in found], problems
+    return [record.offset for _, records in reader(path, problems.append) for record in records], problems
 
 
 @pytest.fixture
 def segment(tmp_path: Path) -> Path:
-    """Three batches of three records."""
+    """A segment of three batches of three records."""
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(write_batch(records(first, 3)) for first in (0, 3, 6)))
     return path
 
 
-def test_a_whole_segment(segment: Path) -> None:
+def test_a_complete_segment_is_read(segment: Path) -> None:
     assert read(segment) == (list(range(9)), [])
 
 
-def test_an_empty_segment(tmp_path: Path) -> None:
+def test_an_empty_segment_has_no_records(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.touch()
     assert read(path) == ([], [])
@@ -49,16 +49,16 @@ def test_a_torn_tail_is_reported_and_the_rest_is_read(segment: Path, cut: int) -
 def test_zeroes_at_the_end_are_reported(segment: Path) -> None:
     size = segment.stat().st_size
     segment.write_bytes(segment.read_bytes() + bytes(500))
-    assert read(segment) == (list(range(9)), [Problem(segment, size, 0, "nothing but zeroes from here on")])
+    assert read(segment) == (list(range(9)), [Problem(segment, size, 0, "only zeroes from here on")])
 
 
-@pytest.mark.parametrize(("at", "left"), [(0, [3, 4, 5, 6, 7, 8]), (1, [0, 1, 2, 6, 7, 8]), (2, [0, 1, 2, 3, 4, 5])])
-def test_one_damaged_batch_is_skipped(segment: Path, at: int, left: list[int]) -> None:
+@pytest.mark.parametrize(("at", "rest"), [(0, [3, 4, 5, 6, 7, 8]), (1, [0, 1, 2, 6, 7, 8]), (2, [0, 1, 2, 3, 4, 5])])
+def test_one_damaged_batch_is_skipped(segment: Path, at: int, rest: list[int]) -> None:
     data = bytearray(segment.read_bytes())
     start = len(data) // 3 * at
     data[start + 70] ^= 1
     segment.write_bytes(data)
-    assert read(segment) == (left, [Problem(segment, start, at * 3, "the checksum is wrong")])
+    assert read(segment) == (rest, [Problem(segment, start, at * 3, "the checksum is wrong")])
     assert str(read(segment)[1][0]) == f"{segment}, byte {start}, offset {at * 3}: the checksum is wrong"
 
 
@@ -67,8 +67,8 @@ def test_a_damaged_length_ends_the_reading(segment: Path) -> None:
     start = len(data) // 3
     data[start + 8 : start + 12] = (20).to_bytes(4, "big")
     segment.write_bytes(data)
-    found, (problem,) = read(segment)
-    assert found == [0, 1, 2]
+    offsets, (problem,) = read(segment)
+    assert offsets == [0, 1, 2]
     assert (problem.position, problem.offset) == (start, 3)
     assert problem.reason.startswith("a batch of length 20")
 
@@ -81,12 +81,12 @@ def test_a_batch_that_cannot_be_decompressed_is_skipped(tmp_path: Path) -> None:
     broken[17:21] = crc32c(bytes(broken[21:])).to_bytes(4, "big")
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(write_batch(records(0, 3)) + broken + write_batch(records(6, 3)))
-    found, (problem,) = read(path)
-    assert found == [0, 1, 2, 6, 7, 8]
+    offsets, (problem,) = read(path)
+    assert offsets == [0, 1, 2, 6, 7, 8]
     assert problem.reason.startswith("zstd data cannot be decompressed")
 
 
-def test_the_files_of_a_partition(tmp_path: Path) -> None:
+def test_a_partition_has_the_files_of_a_broker(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-3"
     writer = PartitionWriter(folder, topic_id="AAAAAAAAAAAAAAAAAAAAAg", leader_epoch=4, segment_bytes=40_000)
     for first in range(0, 100, 10):
@@ -105,7 +105,8 @@ def test_the_files_of_a_partition(tmp_path: Path) -> None:
             positions[batch.last_offset - base] = position
             position += len(write_batch(records(batch.base_offset, 10, size=900)))
         entries = list(iter_unpack(">ii", log.with_suffix(".index").read_bytes()))
-        # Every batch is larger than the interval, so each but the first has an entry: its last offset, its position.
+        # Batches are larger than the index interval, so each but the first has an entry: its last offset and its
+        # position.
         assert entries == list(positions.items())[1:]
         times = list(iter_unpack(">qi", log.with_suffix(".timeindex").read_bytes()))
         assert times == [(1000 + base + offset, offset) for offset in list(positions)[1:]]
@@ -126,7 +127,7 @@ def test_small_batches_are_indexed_once_per_interval(tmp_path: Path) -> None:
     assert times[-1] == (1199, 199)
 
 
-def test_files_a_broker_left_behind(tmp_path: Path) -> None:
+def test_only_current_files_of_a_broker_are_read(tmp_path: Path) -> None:
     (tmp_path / "00000000000000000000.log.deleted").write_bytes(write_batch(records(0, 3)))
     (tmp_path / "00000000000000000000.log.cleaned").write_bytes(write_batch(records(0, 3)))
     (tmp_path / "00000000000000000005.log").write_bytes(write_batch(records(5, 2)))

@@ -1,4 +1,4 @@
-"""The size of records in a broker's log is that of the batch they are written as."""
+"""The size of records in a broker's log is that of the batch that contains them."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def offset(partition, metadata):
         [offset(0, "m" * 8_100), offset(1, "m" * 8_200), offset(2, "m" * 32_000)],
     ],
 )
-def test_it_is_the_size_of_the_batch(records):
+def test_batch_size_equals_the_encoded_batch(records):
     written = [
         Record(number, 1000, encode_key(key), None if value is None else encode_value(key, value))
         for number, (key, value) in enumerate(records)

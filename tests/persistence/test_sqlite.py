@@ -1,4 +1,4 @@
-"""The SQLite store: what it keeps, that it never loses what it acknowledged, and its one sentence for each trouble."""
+"""The SQLite store: its contents, no loss of acknowledged batches, and one sentence for each problem."""
 
 import multiprocessing
 import os
@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.persistence import sqlite
+from kafka_shim.persistence.document_records import DOCUMENTS
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.records import (
     GroupMetadataKey,
@@ -64,7 +66,7 @@ def load_all(store: SqliteStore) -> list[OffsetCommitValue]:
 
 @contextmanager
 def not_root() -> Iterator[None]:
-    """Root may write what is read-only; for a while we are somebody else."""
+    """Become another user for the block: root can write read-only files."""
     if os.geteuid() != 0:
         yield
         return
@@ -75,10 +77,10 @@ def not_root() -> Iterator[None]:
         os.seteuid(0)
 
 
-# What it keeps
+# Contents.
 
 
-def test_the_newest_value_of_a_key_is_kept(store: SqliteStore) -> None:
+def test_the_newest_value_of_a_key_wins(store: SqliteStore) -> None:
     store.write([(3, KEY, OffsetCommitValue(1)), (3, KEY, OffsetCommitValue(2)), (4, KEY, OffsetCommitValue(9))])
     store.write([(3, OffsetCommitKey("grp", "foo", 1), OffsetCommitValue(5))])
     store = reopened(store)
@@ -96,7 +98,7 @@ def test_the_order_within_a_batch_counts(store: SqliteStore) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 63, 1023, 1024, 1371, 5000])
-def test_batches_of_every_size(store: SqliteStore, count: int) -> None:
+def test_batches_of_every_size_are_stored(store: SqliteStore, count: int) -> None:
     batch = offsets(count, 7)
     store.write(batch)
     assert {(p, key): value for p in range(50) for key, value in store.load(p)} == {(p, k): v for p, k, v in batch}
@@ -106,7 +108,7 @@ def test_batches_of_every_size(store: SqliteStore, count: int) -> None:
 
 @settings(max_examples=examples(30))
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), stored_pairs, st.booleans()), max_size=8), max_size=8))
-def test_it_is_the_memory_store_but_for_the_disk(tmp_path_factory: pytest.TempPathFactory, batches: list) -> None:
+def test_sqlite_and_memory_stores_load_equal_records(tmp_path_factory: pytest.TempPathFactory, batches: list) -> None:
     store = SqliteStore(tmp_path_factory.mktemp("store") / "offsets.db", 3)
     store.open()
     memory = MemoryStore()
@@ -120,7 +122,7 @@ def test_it_is_the_memory_store_but_for_the_disk(tmp_path_factory: pytest.TempPa
     store.close()
 
 
-# Crashes
+# Crashes.
 
 
 def test_every_write_waits_for_the_disk(store: SqliteStore) -> None:
@@ -146,7 +148,7 @@ def test_a_copy_of_the_files_at_any_time_opens_with_all_that_was_acknowledged(
 
 
 @pytest.mark.parametrize("cut", [1, 100, 4000, 4096, 5000, 20000])
-def test_a_log_cut_short_gives_a_whole_batch(store: SqliteStore, tmp_path: Path, cut: int) -> None:
+def test_a_truncated_log_ends_with_a_whole_batch(store: SqliteStore, tmp_path: Path, cut: int) -> None:
     store.write(offsets(300, 1))
     acknowledged = Path(f"{store.path}-wal").stat().st_size
     store.write(offsets(300, 2))
@@ -170,7 +172,7 @@ def _write_until_killed(path: Path, acknowledged: "multiprocessing.connection.Co
         acknowledged.send(n)
 
 
-def test_a_killed_process_lost_nothing_it_acknowledged(path: Path) -> None:
+def test_a_killed_process_loses_no_acknowledged_batch(path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     newest = 0
     for _ in range(3):
@@ -190,15 +192,15 @@ def test_a_killed_process_lost_nothing_it_acknowledged(path: Path) -> None:
             pass
         store = SqliteStore(path, 50)
         store.open()
-        found = {value.offset for value in load_all(store)}
-        assert found in ({newest}, {newest + 1})
+        offsets = {value.offset for value in load_all(store)}
+        assert offsets in ({newest}, {newest + 1})
         store.close()
 
 
-# Troubles
+# Problems.
 
 
-def test_only_one_owner(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_owner_is_refused(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_shim.persistence.sqlite.BUSY_TIMEOUT", 0.0)
     with pytest.raises(StoreError, match=r"The store .*offsets\.db is in use by another process\.$"):
         SqliteStore(store.path, 50).open()
@@ -213,7 +215,7 @@ def _own(path: Path, ready: "multiprocessing.connection.Connection") -> None:
     ready.recv()
 
 
-def test_only_one_process_owns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_process_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_shim.persistence.sqlite.BUSY_TIMEOUT", 0.0)
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
@@ -227,13 +229,13 @@ def test_only_one_process_owns(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     SqliteStore(path, 50).open()
 
 
-def test_no_database(path: Path) -> None:
+def test_a_text_file_is_refused(path: Path) -> None:
     path.write_text("this is a diary, and not a short one: " * 100)
     with pytest.raises(StoreError, match="is not a SQLite database"):
         open_store(f"sqlite:{path}", 50)
 
 
-def test_another_programs_database(path: Path) -> None:
+def test_another_program_s_database_is_refused(path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE cats (name TEXT)")
     connection.commit()
@@ -242,7 +244,7 @@ def test_another_programs_database(path: Path) -> None:
         open_store(f"sqlite:{path}", 50)
 
 
-def test_a_schema_from_the_future(store: SqliteStore) -> None:
+def test_a_schema_of_a_later_release_is_refused(store: SqliteStore) -> None:
     store.close()
     connection = sqlite3.connect(store.path)
     connection.execute("PRAGMA user_version=9")
@@ -251,18 +253,61 @@ def test_a_schema_from_the_future(store: SqliteStore) -> None:
         store.open()
 
 
-def test_another_number_of_partitions(store: SqliteStore) -> None:
+@pytest.mark.parametrize(
+    ("version", "sentence"),
+    [
+        (-1, r"was written by an older version \(schema -1, this one reads 1\)"),
+        (0, "has lost its version: another program has changed it; restore it from a copy"),
+    ],
+)
+def test_an_older_schema_is_not_called_newer(store: SqliteStore, version: int, sentence: str) -> None:
     store.close()
-    with pytest.raises(StoreError, match=r"was made for offsets\.topic\.num\.partitions=50, not 10"):
+    connection = sqlite3.connect(store.path)
+    connection.execute(f"PRAGMA user_version={version}")
+    connection.close()
+    with pytest.raises(StoreError, match=sentence):
+        store.open()
+
+
+def test_an_empty_file_in_place_of_a_store_is_said(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    SqliteStore(path, 50).open()
+    assert caplog.messages == []
+    path.with_name("empty.db").touch()
+    store = SqliteStore(path.with_name("empty.db"), 50)
+    store.open()
+    store.close()
+    (message,) = caplog.messages
+    assert "is an empty file, and a new store begins in it" in message
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_was_removed_or_replaced_is_written_no_more(
+    store: SqliteStore, replaced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LOOK_SECONDS", 0.0)
+    store.write([(0, OffsetCommitKey("g", "t", 0), OffsetCommitValue(1))])
+    aside = store.path.rename(store.path.with_name("aside.db"))
+    if replaced:
+        aside.with_name(store.path.name).write_bytes(aside.read_bytes())
+    for _ in range(2):
+        with pytest.raises(StoreError, match="was removed or replaced while it was open") as refused:
+            store.write([(0, OffsetCommitKey("g", "t", 0), OffsetCommitValue(2))])
+        assert refused.value.error == ErrorCode.NOT_COORDINATOR
+        assert refused.value.is_final
+
+
+def test_another_number_of_partitions_is_refused(store: SqliteStore) -> None:
+    store.close()
+    with pytest.raises(StoreError, match=r"has offsets\.topic\.num\.partitions=50, not 10"):
         open_store(f"sqlite:{store.path}", 10)
 
 
-def test_no_such_folder(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be opened: check that the folder exists"):
         open_store(f"sqlite:{tmp_path / 'nowhere' / 'offsets.db'}", 50)
 
 
-def test_a_read_only_file() -> None:
+def test_a_read_only_file_is_refused() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "offsets.db", 50)
         store.open()
@@ -274,7 +319,7 @@ def test_a_read_only_file() -> None:
         Path(folder).chmod(0o700)
 
 
-def test_a_file_that_becomes_read_only(store: SqliteStore) -> None:
+def test_a_file_that_becomes_read_only_fails_the_write(store: SqliteStore) -> None:
     store._opened().execute("PRAGMA query_only=1")
     with pytest.raises(StoreError, match="cannot be written") as refused:
         store.write(offsets(1, 1))
@@ -294,7 +339,29 @@ def test_a_full_disk_loses_the_batch_alone(store: SqliteStore) -> None:
     assert len(load_all(store)) == 9000
 
 
-def test_a_corrupted_file(store: SqliteStore) -> None:
+def test_a_probe_needs_room_and_leaves_nothing(store: SqliteStore) -> None:
+    connection = store._opened()
+    connection.execute("PRAGMA max_page_count=1")
+    with pytest.raises(StoreError, match="the disk is full"):
+        store.probe()
+    connection.execute("PRAGMA max_page_count=1000000")
+    store.probe()
+    store.probe()
+    assert connection.execute("SELECT count(*) FROM records").fetchone() == (0,)
+
+
+def killed(rows: int) -> str:
+    raise KeyboardInterrupt
+
+
+def test_a_probe_that_a_kill_interrupts_leaves_no_record(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "_delete", killed)
+    with pytest.raises(KeyboardInterrupt):
+        store.probe()
+    assert [list(store.load(partition)) for partition in (DOCUMENTS, *range(50))] == [[]] * 51
+
+
+def test_a_corrupted_file_is_refused(store: SqliteStore) -> None:
     store.write(offsets(5000, 1))
     store.close()
     damaged = bytearray(store.path.read_bytes())
@@ -326,8 +393,8 @@ def test_keys_are_stored_as_kafka_writes_them(store: SqliteStore) -> None:
 def test_other_partitions_can_be_written_while_one_is_loaded(store: SqliteStore) -> None:
     store.write([(0, OffsetCommitKey("grp", "foo", n), OffsetCommitValue(n)) for n in range(12_000)])
     loading = store.load(0)
-    found = [next(loading)]
+    rows = [next(loading)]
     store.write([(1, KEY, OffsetCommitValue(1))])
-    found += loading
-    assert sorted(value.offset for _, value in found) == list(range(12_000))
+    rows += loading
+    assert sorted(value.offset for _, value in rows) == list(range(12_000))
     assert dict(store.load(1)) == {KEY: OffsetCommitValue(1)}

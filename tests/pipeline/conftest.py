@@ -1,6 +1,6 @@
 """One Spark session and one set of generated data for all tests of the pipeline.
 
-Several pytest workers share the data: the first that needs it makes it, the others wait for it.
+Several pytest workers share the data: the first one that needs it generates it, the others wait for it.
 """
 
 import json
@@ -31,10 +31,25 @@ GROUPS = 28
 SEED = 11
 RECORDINGS = Path(__file__).parent / "recordings"
 WITH_EPOCHS = {
-    *("events", "requests", "commit_events", "renewals", "trace_gaps", "membership", "rounds", "ownership"),
-    *("partition_pauses", "violations", "trace_history", "log_history", "log_records", "log_quarantine"),
+    *("events", "requests", "commit_events", "renewals", "trace_gaps", "lives", "membership", "rounds", "ownership"),
+    *(
+        "partition_pauses",
+        "violations",
+        "trace_history",
+        "log_history",
+        "log_records",
+        "trace_quarantine",
+        "log_quarantine",
+    ),
 }
 """The tables that differ for groups with epochs."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the first test of a worker the time to make the shared tables on a busy machine."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.fixture(scope="session")
@@ -53,15 +68,15 @@ def spark(shared: Path) -> Iterator[SparkSession]:
     with suppress(TargetError):
         made_once(shared / "jars", jars_for_kafka)
         config["spark.jars"] = jars_for_kafka()
-    made = session("local[2]", name="tests", config=config)
-    register(made)
-    yield made
-    made.stop()
+    session_of_tests = session("local[2]", name="tests", config=config)
+    register(session_of_tests)
+    yield session_of_tests
+    session_of_tests.stop()
 
 
 @pytest.fixture
 def connector(spark: SparkSession) -> SparkSession:
-    """The session, which can read from Kafka."""
+    """The session, with the connector for Kafka."""
     try:
         jars_for_kafka()
     except TargetError as error:
@@ -71,48 +86,68 @@ def connector(spark: SparkSession) -> SparkSession:
 
 @pytest.fixture(scope="session")
 def data(shared: Path) -> Path:
-    """A trace and segments of some groups, each kind of fault in one of them."""
+    """A trace and segments of some groups, with each kind of fault in one of them."""
     folder = shared / "data"
     return made_once(folder, lambda: generate(folder, groups=GROUPS, seed=SEED, nodes=1))
 
 
 @pytest.fixture(scope="session")
 def faults(data: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((data / "faults.json").read_text())
-    return found
+    faults: list[dict[str, Any]] = json.loads((data / "faults.json").read_text())
+    return faults
 
 
 @pytest.fixture(scope="session")
 def warehouse(spark: SparkSession, shared: Path, data: Path) -> Warehouse:
-    """All tables and answers of the data."""
+    """All tables and answers of the generated data."""
     folder = shared / "warehouse"
-    made = Warehouse(spark, str(folder))
+    warehouse = Warehouse(spark, str(folder))
 
     def make() -> None:
-        with made.change("run"):
-            build(made, sort_out([str(data)]))
-            answer(made)
-            made.write_result("replays", replays(made))
+        with warehouse.change("run"):
+            build(warehouse, sort_out([str(data)]))
+            answer(warehouse)
+            warehouse.write_result("replays", replays(warehouse))
 
     made_once(folder, make)
-    made.refresh()
-    return made
+    warehouse.refresh()
+    return warehouse
+
+
+@pytest.fixture(scope="session")
+def recorded_day(spark: SparkSession, shared: Path) -> Warehouse:
+    """All tables and answers of the recording of a real Kafka with three groups (`recordings/kafka-4.2`)."""
+    folder = shared / "recorded"
+    # As the commands have it for input of this size.
+    warehouse = Warehouse(spark, str(folder), little=True)
+
+    def make() -> None:
+        with warehouse.change("run"):
+            build(warehouse, sort_out([str(RECORDINGS / "kafka-4.2")]))
+            answer(warehouse)
+
+    made_once(folder, make)
+    warehouse.refresh()
+    return warehouse
 
 
 @pytest.fixture(scope="session")
 def with_epochs(spark: SparkSession, shared: Path) -> Warehouse:
-    """Tables of groups with epochs: of traces that the rules wrote, of relays in front of them, and of the recording of
-    a real Kafka (`kafka-4.2-epochs`), whose trace is `trace/trace`."""
+    """The tables of groups with epochs, from three kinds of traces.
+
+    Traces written by the rules, by relays in front of them, and the recording of a real Kafka (`kafka-4.2-epochs`),
+    whose trace is named by its run.
+    """
     from tests.pipeline.test_epochs import write_stories
 
     folder = shared / "epochs"
-    made = Warehouse(spark, str(folder / "out"), only=WITH_EPOCHS)
+    warehouse = Warehouse(spark, str(folder / "out"), only=WITH_EPOCHS)
 
     def make() -> None:
         write_stories(folder / "stories")
-        with made.change("run"):
-            build(made, sort_out([str(folder / "stories"), str(RECORDINGS / "kafka-4.2-epochs")]))
+        with warehouse.change("run"):
+            build(warehouse, sort_out([str(folder / "stories"), str(RECORDINGS / "kafka-4.2-epochs")]))
 
     made_once(folder, make)
-    made.refresh()
-    return made
+    warehouse.refresh()
+    return warehouse

@@ -1,10 +1,10 @@
-"""Delta and Iceberg tables, under the Spark that has connectors for both, opened by those that know nothing of us.
+"""Delta and Iceberg tables, under the Spark that has connectors for both, opened by other libraries.
 
     python -m tests.pipeline.lakes FOLDER STORE
 
-runs in an environment of its own (`requirements/old/spark-4.1.txt`). A stream into Delta tables, in a store that speaks
-S3 at the address STORE, is compared with a run into Iceberg tables and with others, in a catalog, that are merged. Then
-all are opened. Prints what was checked, a line for each.
+runs in its own environment (`requirements/old/spark-4.1.txt`). A stream writes Delta tables; a run writes Iceberg
+tables; other Iceberg tables, in a catalog, are merged, and Delta tables in a store that speaks S3 at the address STORE
+once. All of them are compared, then opened by other libraries. Prints a line for each check.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 
 import deltalake
 import duckdb
-import pyarrow.fs
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import StaticTable
 from pyspark.sql import DataFrame, SparkSession
@@ -27,8 +26,9 @@ from pyspark.sql import functions as F
 from bench.store import BUCKET, Store
 from kafka_shim.pipeline import connectors
 from kafka_shim.pipeline.formats import Tables
+from kafka_shim.pipeline.needs import places_for
 from kafka_shim.pipeline.run import Inputs, build
-from kafka_shim.pipeline.schemas import BUCKETS
+from kafka_shim.pipeline.schemas import BUCKETS, UNITED
 from kafka_shim.pipeline.session import LITTLE, session
 from kafka_shim.pipeline.snapshots import Unwritable
 from kafka_shim.pipeline.stream import stream
@@ -44,9 +44,9 @@ SQLITE = "org.xerial:sqlite-jdbc:3.51.0.0"
 
 
 def settings(folder: Path, store: Store) -> dict[str, str]:
-    """Spark's, with a catalog of Iceberg's in SQLite."""
+    """Return Spark's settings, with an Iceberg catalog in SQLite."""
     catalog = "spark.sql.catalog.lake"
-    given = {
+    store_settings = {
         **LITTLE,
         "spark.driver.memory": "1200m",
         "spark.jars.packages": SQLITE,
@@ -58,11 +58,11 @@ def settings(folder: Path, store: Store) -> dict[str, str]:
         f"{catalog}.jdbc.schema-version": "V1",
         f"{catalog}.warehouse": f"{folder}/lake",
     }
-    return {**given, **connectors.settings(["delta", CATALOG], given, f"s3a://{BUCKET}")}
+    return {**store_settings, **connectors.settings(["delta", CATALOG], store_settings, f"s3a://{BUCKET}")}
 
 
 class Trace:
-    """A trace that grows: rounds and members of groups."""
+    """A growing trace of rounds and members of groups."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -70,7 +70,7 @@ class Trace:
         self._seq = 0
 
     def add(self, *groups: str, day: int = 0) -> None:
-        """A member and a round of each of these groups, on the day of this number."""
+        """Append a member and a round of each of these groups, on this day."""
         with (self.folder / "trace.jsonl").open("a") as file:
             for group in groups:
                 for event in self._of(group, day):
@@ -90,9 +90,9 @@ class Trace:
 
 def main(folder: Path, store: Store) -> None:
     spark = session("local[2]", config=settings(folder, store))
-    streamed = few(spark, f"s3a://{BUCKET}/delta", "delta")
+    streamed = few(spark, str(folder / "streamed"), "delta")
     merged = few(spark, str(folder / "in-catalog"), CATALOG)
-    made = few(spark, str(folder / "iceberg"), FOLDER)
+    iceberg = few(spark, str(folder / "iceberg"), FOLDER)
     trace = Trace(folder / "trace")
     inputs = Inputs((str(trace.folder),), ())
 
@@ -104,22 +104,22 @@ def main(folder: Path, store: Store) -> None:
 
     trace.add("a", "b", "d")
     follow(streamed, inputs)
-    copied(streamed, merged)
-    same(3, streamed, merged)
+    merge_into(streamed, merged)
+    assert_same(3, streamed, merged)
     first = {warehouse.kind: (warehouse.snapshot, files_of(warehouse)) for warehouse in (streamed, merged)}
 
     trace.add("b")
     for warehouse in (streamed, merged):
-        come_to_nothing(warehouse)
+        commit_without_snapshot(warehouse)
     follow(streamed, inputs)
-    copied(streamed, merged)
-    with made.change("run"):
-        build(made, inputs)
-    same(4, streamed, merged, made)
+    merge_into(streamed, merged)
+    with iceberg.change("run"):
+        build(iceberg, inputs)
+    assert_same(4, streamed, merged, iceberg)
     for warehouse in (streamed, merged):
         snapshot, before = first[warehouse.kind]
         after = files_of(warehouse)
-        # One group had news. What lies in files of other groups is as it was.
+        # One group changed; the files of the other groups are the same.
         assert len(before) == 6, before
         assert {group for file in before.keys() ^ after.keys() for group in (before | after)[file]} == {"b"}, after
         print("merged", warehouse.kind)
@@ -127,45 +127,47 @@ def main(folder: Path, store: Store) -> None:
         assert {each.count() for each in tables(warehouse.at(snapshot.number))} == {3}
         print("went back", warehouse.kind)
         print("made small", warehouse.kind, *sorted({*NAMES} & {*warehouse.compact_all()}))
-    same(4, streamed, merged)
+    assert_same(4, streamed, merged)
 
     trace.add("a", day=1)
     trace.add("a", day=2)
     follow(streamed, inputs)
-    copied(streamed, merged)
-    same(2, streamed, merged)
+    merge_into(streamed, merged)
+    assert_same(2, streamed, merged)
     for warehouse in (streamed, merged):
-        many = files_at(folder, store)
+        many = files_at(folder)
         warehouse.expire(1)
         assert len(warehouse.snapshots.numbers()) == 1
-        assert files_at(folder, store) < many
+        assert files_at(folder) < many
         print("expired", warehouse.kind)
-    same(2, streamed, merged)
+    assert_united(spark, folder / "united")
+    remote = few(spark, f"s3a://{BUCKET}/delta", "delta")
+    merge_into(streamed, remote)
+    assert_same(2, streamed, merged, remote)
     spark.stop()
-    store.get("delta", folder / "delta")
     for name in NAMES:
-        opened(folder, store, name)
+        assert_opens(folder, store, name)
 
 
 def few(spark: SparkSession, place: str, kind: str) -> Warehouse:
-    return Warehouse(spark, place, kind, only=NAMES, keep=3)
+    return Warehouse(spark, place, kind, only={"events", "requests", *NAMES}, keep=3)
 
 
 def follow(warehouse: Warehouse, inputs: Inputs) -> None:
-    """A micro-batch of all there is."""
+    """Run a micro-batch over all there is."""
     stream(warehouse, inputs, days=2).awaitTermination()
     warehouse.refresh()
 
 
-def copied(source: Warehouse, target: Warehouse) -> None:
-    """The tables of one become those of another, merged into what it has."""
-    with target.change("stream", anew=target.snapshot is None):
+def merge_into(source: Warehouse, target: Warehouse) -> None:
+    """Merge the tables of one warehouse into those of another."""
+    with target.change("stream", start_over=target.snapshot is None):
         for name in NAMES:
             target.write(name, source.read(name), replaces=Scope(range(BUCKETS)))
 
 
-def come_to_nothing(warehouse: Warehouse) -> None:
-    """A commit that takes all rows of a table away, of a command that dies before a snapshot names it."""
+def commit_without_snapshot(warehouse: Warehouse) -> None:
+    """Delete all rows of a table in a commit that no snapshot names, as if the command died before its snapshot."""
     assert warehouse.snapshot is not None
     lake = Tables(warehouse.spark, warehouse.path, warehouse.kind)
     (before,) = warehouse.snapshot.tables["rounds"]
@@ -176,32 +178,30 @@ def tables(warehouse: Warehouse) -> list[DataFrame]:
     return [warehouse.read(name) for name in NAMES]
 
 
-def same(count: int, *made: Warehouse) -> None:
-    """All warehouses have the same rows, so many of each table."""
-    expected, *others = ([sorted(map(str, rows.collect())) for rows in tables(warehouse)] for warehouse in made)
+def assert_same(count: int, *warehouses: Warehouse) -> None:
+    """Assert that all warehouses have the same rows, `count` of each table."""
+    expected, *others = ([sorted(map(str, rows.collect())) for rows in tables(warehouse)] for warehouse in warehouses)
     assert {len(rows) for rows in expected} == {count}, expected
-    assert all(found == expected for found in others), (expected, others)
+    assert all(rows == expected for rows in others), (expected, others)
     print("same", count)
 
 
 def files_of(warehouse: Warehouse) -> dict[str, list[str]]:
-    """The files of the tables as they are read now, and the groups in each."""
-    found: dict[str, list[str]] = {}
+    """Return the files of the current tables, and the groups in each."""
+    groups: dict[str, list[str]] = {}
     for rows in tables(warehouse):
-        for file, group in rows.select(F.input_file_name(), "group").distinct().collect():
-            found.setdefault(file, []).append(group)
-    return found
+        for file, group in rows.select(F.input_file_name(), "group_id").distinct().collect():
+            groups.setdefault(file, []).append(group)
+    return groups
 
 
-def files_at(folder: Path, store: Store) -> int:
-    """How many files of Parquet there are."""
-    there = store.files.get_file_info(pyarrow.fs.FileSelector(BUCKET, recursive=True))
-    names = [*(each.path for each in there), *map(str, folder.rglob("*"))]
-    return sum(name.endswith(".parquet") for name in names)
+def files_at(folder: Path) -> int:
+    """Return the number of Parquet files."""
+    return sum(1 for _ in folder.rglob("*.parquet"))
 
 
-def opened(folder: Path, store: Store, name: str) -> None:
-    """A table is opened by the libraries of its format, and by DuckDB."""
+def assert_opens(folder: Path, store: Store, name: str) -> None:
+    """Assert that the libraries of the format and DuckDB can open a table."""
     with duckdb.connect() as db:
         for extension in ("avro", "delta", "iceberg"):
             package = Path(str(importlib.import_module(f"duckdb_extension_{extension}").__file__)).parent
@@ -209,26 +209,45 @@ def opened(folder: Path, store: Store, name: str) -> None:
             db.execute(f"load '{file}'")
         table = deltalake.DeltaTable(f"s3://{BUCKET}/delta/delta/{name}", storage_options=options(store))
         assert table.to_pyarrow_dataset().count_rows() == 2
-        delta = folder / "delta/delta" / name
-        assert db.sql(f"select count(*), min(\"group\") from delta_scan('{delta}')").fetchall() == [(2, "a")]
+        delta = folder / "streamed/delta" / name
+        assert db.sql(f"select count(*), min(group_id) from delta_scan('{delta}')").fetchall() == [(2, "a")]
         print("opened", name, "delta")
         iceberg = folder / "iceberg/iceberg/pipeline" / name
         newest = max((iceberg / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0]))
         assert StaticTable.from_metadata(str(newest)).scan().to_arrow().num_rows == 4
-        assert db.sql(f"select count(*), max(\"group\") from iceberg_scan('{iceberg}')").fetchall() == [(4, "d")]
+        assert db.sql(f"select count(*), max(group_id) from iceberg_scan('{iceberg}')").fetchall() == [(4, "d")]
         print("opened", name, FOLDER)
         catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{folder}/catalog.db")
-        found = catalog.load_table(f"kafka.{name}")
-        assert found.scan(row_filter="group = 'a'").to_arrow().num_rows == 2
-        assert db.sql(f"select count(*) from iceberg_scan('{found.metadata_location}')").fetchall() == [(2,)]
+        iceberg_table = catalog.load_table(f"kafka.{name}")
+        assert iceberg_table.scan(row_filter="group_id = 'a'").to_arrow().num_rows == 2
+        assert db.sql(f"select count(*) from iceberg_scan('{iceberg_table.metadata_location}')").fetchall() == [(2,)]
         print("opened", name, CATALOG)
 
 
+def assert_united(spark: SparkSession, folder: Path) -> None:
+    """Assert that each table from several sources is one Delta table of its own name, also after a batch."""
+    source = folder / "trace"
+    source.mkdir(parents=True)
+    warehouse = Warehouse(spark, str(folder / "out"), "delta", only=places_for(UNITED))
+    for batch, number in enumerate((0, 3)):
+        with (source / "trace.jsonl").open("a") as file:
+            commit = {"event": "commit", "group": "a", "member_id": "m", "generation": 1, "error": 0, "partition": 0}
+            offsets = [{"topic": "t", "partition": 0, "offset": number}]
+            file.write(json.dumps({**commit, "seq": number, "mono": 1.0, "wall": 1.76e9 + number, "offsets": offsets}))
+            file.write("\nthis is no event\n")
+        stream(warehouse, Inputs((str(source),), ())).awaitTermination()
+        warehouse.refresh()
+        for name in UNITED:
+            rows = deltalake.DeltaTable(f"{folder}/out/delta/{name}").to_pyarrow_table().to_pylist()
+            assert len(rows) == warehouse.read(name).count() == (batch if name == "gaps" else batch + 1), (name, rows)
+    print("united", *UNITED)
+
+
 def options(store: Store) -> dict[str, str]:
-    """What deltalake is to know of the store."""
+    """Return deltalake's options for the store."""
     names = {"fs.s3a.access.key": "AWS_ACCESS_KEY_ID", "fs.s3a.secret.key": "AWS_SECRET_ACCESS_KEY"}
-    found = {names[key]: value for name, value in store.settings.items() if (key := name[13:]) in names}
-    return {**found, "AWS_ENDPOINT_URL": store.address, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
+    result = {names[key]: value for name, value in store.settings.items() if (key := name[13:]) in names}
+    return {**result, "AWS_ENDPOINT_URL": store.address, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
 
 
 if __name__ == "__main__":

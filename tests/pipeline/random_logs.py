@@ -1,6 +1,6 @@
-"""Logs of committed offsets made at random: plain, in transactions that end or do not, aborted, deleted, expired.
+"""Random logs of committed offsets: plain, in transactions (committed, aborted, open), deleted, expired.
 
-Each group is a log of its own with its own producers; several are woven into one partition of `__consumer_offsets`.
+Each group is its own log with its own producers; several logs are interleaved in one partition of `__consumer_offsets`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ PRODUCERS = 3
 
 
 class Step(NamedTuple):
-    """A batch to be: what is committed by partition of the topic (None: a tombstone), by which producer if any; or how
-    that producer's transaction ends."""
+    """A batch: offsets by partition of the topic (None: a tombstone), by a producer or none; or the end of a
+    transaction.
+    """
 
     commits: tuple[tuple[int, int | None], ...] = ()
     producer: int | None = None
@@ -29,52 +30,52 @@ class Step(NamedTuple):
 
 
 def steps(rng: random.Random, *, ended: bool) -> list[Step]:
-    """What happens to one group; `ended`: no transaction stays open."""
-    found = []
+    """Return the steps of one group; with `ended`, no transaction stays open."""
+    result = []
     open_: set[int] = set()
     for _ in range(rng.randint(1, 14)):
         kind = rng.random()
         partitions = rng.sample(range(PARTITIONS), rng.randint(1, PARTITIONS))
         if kind < 0.35:
-            found.append(Step(tuple((p, rng.randrange(1000)) for p in partitions)))
+            result.append(Step(tuple((p, rng.randrange(1000)) for p in partitions)))
         elif kind < 0.7:
             producer = rng.randrange(PRODUCERS)
             open_.add(producer)
-            found.append(Step(tuple((p, rng.randrange(1000)) for p in partitions), producer))
+            result.append(Step(tuple((p, rng.randrange(1000)) for p in partitions), producer))
         elif kind < 0.9 and open_:
             producer = rng.choice(sorted(open_))
             open_.discard(producer)
-            found.append(Step(producer=producer, end=rng.choice((COMMIT, COMMIT, ABORT))))
+            result.append(Step(producer=producer, end=rng.choice((COMMIT, COMMIT, ABORT))))
         else:
-            # As a broker writes it when offsets expire or are deleted.
-            found.append(Step(tuple((p, None) for p in partitions)))
+            # A broker writes such tombstones when offsets expire or are deleted.
+            result.append(Step(tuple((p, None) for p in partitions)))
     if ended:
-        found += [Step(producer=producer, end=rng.choice((COMMIT, ABORT))) for producer in sorted(open_)]
-    return found
+        result += [Step(producer=producer, end=rng.choice((COMMIT, ABORT))) for producer in sorted(open_)]
+    return result
 
 
 def woven(groups: list[str], seed: int, count: int, now_ms: int, *, ended: bool = False) -> dict[int, list[bytes]]:
-    """The batches of each of `count` partitions, in order."""
+    """Return the batches of each of `count` partitions, in order."""
     rng = random.Random(seed)
     waiting: dict[int, list[Iterator[tuple[str, int, Step]]]] = {number: [] for number in range(count)}
     for index, group in enumerate(groups):
         of_group = [(group, index, step) for step in steps(rng, ended=ended)]
         waiting[partition_for(group, count)].append(iter(of_group))
-    found = {}
-    for number, left in waiting.items():
+    partitions = {}
+    for number, remaining in waiting.items():
         batches = []
         offset = 0
-        while left:
-            each = rng.choice(left)
+        while remaining:
+            each = rng.choice(remaining)
             step = next(each, None)
             if step is None:
-                left.remove(each)
+                remaining.remove(each)
                 continue
             batch = _batch(*step, offset, now_ms)
             offset += max(len(step[2].commits), 1)
             batches.append(batch)
-        found[number] = batches
-    return found
+        partitions[number] = batches
+    return partitions
 
 
 def _batch(group: str, index: int, step: Step, offset: int, now_ms: int) -> bytes:
@@ -93,7 +94,7 @@ def _batch(group: str, index: int, step: Step, offset: int, now_ms: int) -> byte
 
 
 def write(folder: Path, partitions: dict[int, list[bytes]]) -> None:
-    """Folders of the log with one segment each."""
+    """Write folders of the log with one segment each."""
     for number, batches in partitions.items():
         place = folder / f"__consumer_offsets-{number}"
         place.mkdir(parents=True, exist_ok=True)

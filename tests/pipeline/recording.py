@@ -1,8 +1,9 @@
-"""Makes `tests/pipeline/recordings`: `python -m tests.pipeline.recording OUT` works a real Kafka with real consumers.
+"""The recorder of `tests/pipeline/recordings`: `python -m tests.pipeline.recording OUT` runs a real Kafka and
+consumers.
 
-Three groups of three kinds of clients come through `kafka-shim trace record`: some are killed, some restarted one by
-one, one is static. OUT gets the trace of the relay, the segments of `__consumer_offsets` of the same run, and
-`story.json`: what was done to whom, which the trace must tell again. Every step waits until the group is whole again,
+Three groups of three kinds of clients connect through `kafka-shim trace record`: some members are killed, some are
+restarted one by one, some are static. OUT gets the trace of the relay, the segments of `__consumer_offsets` of the same
+run, and `story.json`, the list of steps that the trace must confirm. Every step waits until the group is stable again,
 so that each is a rebalance of its own.
 """
 
@@ -21,7 +22,14 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafka_shim.conformance.clients.crew import CLIENTS, OTHER_LANGUAGES, Client, Crew, Member, all_of
+from kafka_shim.conformance.clients.client_processes import (
+    CLIENTS,
+    OTHER_LANGUAGES,
+    Client,
+    ClientProcesses,
+    Member,
+    all_of,
+)
 from tests.persistence.real_kafka import RealKafka
 from tests.relay.recording import recording
 
@@ -36,10 +44,10 @@ HEARTBEAT_MS = 500
 
 
 class Group:
-    """The members of one group, and what is done to them."""
+    """The members of one group, and the steps with them."""
 
     def __init__(self, bootstrap: str, name: str, topic: str, client: Client, story: list[dict[str, Any]]) -> None:
-        self.crew = Crew(bootstrap, name)
+        self.processes = ClientProcesses(bootstrap, name)
         self.name = name
         self.topic = topic
         self.client = client
@@ -47,8 +55,8 @@ class Group:
         self.members: list[Member] = []
 
     def start(self, **config: Any) -> Member:
-        """One more member; the group shares its partitions among all."""
-        member = self.crew.start(
+        """Start one more member; the group shares its partitions among all."""
+        member = self.processes.start(
             self.client, topics=[self.topic], session_ms=SESSION_MS, heartbeat_ms=HEARTBEAT_MS, **config
         )
         self.members.append(member)
@@ -58,7 +66,7 @@ class Group:
 
     def whole(self, patience: float = 30) -> None:
         partitions = all_of({self.topic: TOPICS[self.topic]})
-        self.crew.wait(
+        self.processes.wait(
             lambda: (
                 sorted(owned for member in self.members for owned in member.owns) == sorted(partitions)
                 and len({member.generation for member in self.members}) == 1
@@ -68,7 +76,7 @@ class Group:
         )
 
     def close(self, member: Member) -> None:
-        """A member leaves in good order."""
+        """Close a member, which leaves the group."""
         self.members.remove(member)
         self.note("closed", member, rounds=1 if self.members else 0)
         member.close()
@@ -76,7 +84,7 @@ class Group:
             self.whole()
 
     def kill(self, member: Member, *, again: dict[str, Any] | None = None) -> None:
-        """A member dies; it is started again at once with the settings `again`, or the others wait for its session."""
+        """Kill a member; restart it at once with the settings `again`, or wait for its session to expire."""
         self.members.remove(member)
         self.note("killed", member, rounds=0 if again else 1)
         member.kill()
@@ -87,11 +95,11 @@ class Group:
             self.whole()
 
     def commit(self) -> None:
-        """Everybody commits where the group has come to in its partitions."""
-        with self.crew.changed:
+        """Let all members commit their positions."""
+        with self.processes.changed:
             ends = {
                 (self.topic, partition): offset + 1
-                for member in self.crew.members
+                for member in self.processes.members
                 for partition, offset, *_ in sorted(member.records(self.topic))
             }
             owned = [(member, sorted(member.owns)) for member in self.members]
@@ -120,10 +128,10 @@ def produce(bootstrap: str, each: int) -> None:
 
 
 def work(bootstrap: str) -> list[dict[str, Any]]:
-    """What happens; the story of it."""
+    """Carry out all steps; return the story."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for made in admin.create_topics([NewTopic(topic, count, 1) for topic, count in TOPICS.items()]).values():
-        made.result(30)
+    for creation in admin.create_topics([NewTopic(topic, count, 1) for topic, count in TOPICS.items()]).values():
+        creation.result(30)
     story: list[dict[str, Any]] = []
     billing = Group(bootstrap, "billing", "orders", PYTHON, story)
     shipping = Group(bootstrap, "shipping", "shipments", CONFLUENT, story)
@@ -137,9 +145,9 @@ def work(bootstrap: str) -> list[dict[str, Any]]:
         for number in (1, 2):
             audit.start(assignors=["range"], instance=f"audit-{number}")
         for group in groups:
-            group.crew.consumed(group.members, group.topic, RECORDS)
+            group.processes.consumed(group.members, group.topic, RECORDS)
             group.commit()
-        # Crashes: of one that nobody replaces, of a static member that is back before its session ends, of a leader.
+        # Crashes: of a member without a replacement, of a static member that returns within its session, of a leader.
         billing.kill(billing.members[1])
         audit.kill(audit.members[0], again={"assignors": ["range"], "instance": "audit-1"})
         # A rolling restart.
@@ -156,15 +164,16 @@ def work(bootstrap: str) -> list[dict[str, Any]]:
             group.commit()
     finally:
         for group in groups:
-            group.crew.end()
+            group.processes.end()
     return story
 
 
 def record(
     out: Path, work: Callable[[str, str], list[dict[str, Any]]], settings: Mapping[str, str] | None = None
 ) -> None:
-    """Records into a folder that must not be there yet. `work` gets the addresses of the relay and of the Kafka behind
-    it, and returns the story."""
+    """Record into a new folder. `work` gets the addresses of the relay and of the Kafka behind it, and returns the
+    story.
+    """
     out.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -176,9 +185,9 @@ def record(
             shutil.copyfileobj(plain, packed)
         for log in sorted(kafka.data.glob("__consumer_offsets-*/*.log")):
             if log.stat().st_size:
-                kept = out / "segments" / log.parent.name
-                kept.mkdir(parents=True)
-                shutil.copy(log, kept)
+                folder_of_log = out / "segments" / log.parent.name
+                folder_of_log.mkdir(parents=True)
+                shutil.copy(log, folder_of_log)
     (out / "story.json").write_text(json.dumps(story, indent=1) + "\n")
 
 

@@ -1,9 +1,9 @@
-"""Makes `tests/pipeline/recordings/kafka-4.2-epochs`: `python -m tests.pipeline.recording_epochs OUT` works a real
-Kafka with real members of consumer, share and streams groups.
+"""The recorder of `tests/pipeline/recordings/kafka-4.2-epochs`: `python -m tests.pipeline.recording_epochs OUT`.
 
-They come through `kafka-shim trace record`, join, leave, are killed, and their topics grow. After every step it waits
-until Kafka itself, described without the relay, says that the group is at rest. `story.json` has the steps, the group
-epochs before and after each, and what each member has then.
+It runs a real Kafka with real members of consumer, share and streams groups, which connect through `kafka-shim trace
+record`, join, leave, are killed, and whose topics grow. After every step it waits until Kafka itself, described without
+the relay, reports the group as stable. `story.json` has the steps, the group epochs before and after each, and the
+assignments of all members after it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_shim.apis.share_group_describe import ShareGroupDescribeRequest
 from kafka_shim.apis.streams_group_describe import StreamsGroupDescribeRequest
-from kafka_shim.conformance.clients.crew import CONSUMER_PROTOCOL, Client, Crew, Member
+from kafka_shim.conformance.clients.client_processes import CONSUMER_PROTOCOL, Client, ClientProcesses, Member
 from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.targets.kafka import SLF4J, jars_of
 from kafka_shim.conformance.wire import Connection, Tape
@@ -41,7 +41,7 @@ TOPICS = {"orders": 4, "payments": 4, "refunds": 2, "alerts": 3, "lines": 3, "ma
 RECORDS = 240
 HEARTBEAT_MS = 1_000
 SESSION_MS = 9_000
-"""Room for a static member to be back before it ends, on a busy machine."""
+"""Long enough for a static member to return in time on a busy machine."""
 PATIENCE_S = 90.0
 
 SETTINGS = {
@@ -59,7 +59,7 @@ _DESCRIBE = {
 
 
 class Kafka:
-    """What Kafka itself says of groups."""
+    """A client that describes groups by Kafka itself."""
 
     def __init__(self, upstream: str) -> None:
         host, port = upstream.rsplit(":", 1)
@@ -74,7 +74,7 @@ class Kafka:
 
 
 def assigned(assignment: Any) -> dict[str, list[int]]:
-    """By topic, or by subtopology the active tasks."""
+    """Return the assignment by topic, or the active tasks by subtopology."""
     if hasattr(assignment, "active_tasks"):
         parts = {each.subtopology_id: sorted(each.partitions) for each in assignment.active_tasks}
     else:
@@ -83,7 +83,7 @@ def assigned(assignment: Any) -> dict[str, list[int]]:
 
 
 class Group:
-    """One group, the steps of its life, and when each is over. How a step is done is in the class of its kind."""
+    """One group and the steps of its life; a subclass for each kind carries them out."""
 
     kind = ""
 
@@ -96,15 +96,15 @@ class Group:
         self.members: dict[str, dict[str, Any]] = {}
         self.size = 0
 
-    def step(self, what: str, do: Callable[[], object], come: int = 0, *, who: str = "") -> None:
-        """One step, after which there are so many members more, and all have what they are to have."""
+    def step(self, what: str, do: Callable[[], object], joining: int = 0, *, who: str = "") -> None:
+        """Carry out one step; wait until the group has this many members more and all have their assignments."""
         at = time.time()
         do()
-        self.size += come
+        self.size += joining
         before, members = self.epoch, self.members
         self._rest(changes=what != "back")
         came, went = self.members.keys() - members.keys(), members.keys() - self.members.keys()
-        subject = (went if come < 0 else came) or {who}
+        subject = (went if joining < 0 else came) or {who}
         self.story.append(
             {
                 "group": self.name,
@@ -117,31 +117,31 @@ class Group:
                 "members": self.members,
             }
         )
-        # The next step is an epoch of its own: all have heard of this one.
+        # Let all members learn of this epoch, so that the next step is an epoch of its own.
         time.sleep(2.5 * HEARTBEAT_MS / 1000)
 
     def _rest(self, *, changes: bool) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            found = self.kafka.describe(self.kind, self.name)
+            description = self.kafka.describe(self.kind, self.name)
             state = "Stable" if self.size else "Empty"
             if (
-                (found.group_state, len(found.members)) == (state, self.size)
-                and (found.group_epoch > self.epoch or not changes)
-                and all(each.member_epoch == found.group_epoch for each in found.members)
+                (description.group_state, len(description.members)) == (state, self.size)
+                and (description.group_epoch > self.epoch or not changes)
+                and all(each.member_epoch == description.group_epoch for each in description.members)
                 and all(
                     assigned(each.assignment) == assigned(each.target_assignment)
-                    for each in found.members
+                    for each in description.members
                     if hasattr(each, "target_assignment")
                 )
             ):
                 break
-            assert time.monotonic() < deadline, (self.name, self.size, self.epoch, found)
+            assert time.monotonic() < deadline, (self.name, self.size, self.epoch, description)
             time.sleep(0.05)
-        self.epoch = found.group_epoch
+        self.epoch = description.group_epoch
         self.members = {
             each.member_id: {"client_id": each.client_id, "assigned": assigned(each.assignment)}
-            for each in found.members
+            for each in description.members
         }
 
 
@@ -152,15 +152,15 @@ class Consumers(Group):
 
     def __init__(self, kafka: Kafka, bootstrap: str, name: str, story: list[dict[str, Any]], client: Client) -> None:
         super().__init__(kafka, bootstrap, name, story)
-        self.crew = Crew(bootstrap, name)
+        self.processes = ClientProcesses(bootstrap, name)
         self.client = client
 
-    def start(self, topic: str, *, what: str = "started", come: int = 1, **config: Any) -> Member:
+    def start(self, topic: str, *, what: str = "started", joining: int = 1, **config: Any) -> Member:
         started: list[Member] = []
         self.step(
             what,
-            lambda: started.append(self.crew.start(self.client, topics=[topic], protocol="consumer", **config)),
-            come,
+            lambda: started.append(self.processes.start(self.client, topics=[topic], protocol="consumer", **config)),
+            joining,
         )
         return started[0]
 
@@ -171,16 +171,16 @@ class Consumers(Group):
         self.step("killed", member.kill, -1)
 
     def commit(self, *members: Member) -> None:
-        """Each commits where it has come to in its partitions."""
+        """Let each of these members commit its positions."""
         for member in members:
-            with self.crew.changed:
+            with self.processes.changed:
                 ends = {(found["topic"], found["partition"]): found["records"][-1][0] + 1
-                        for each in self.crew.members for found in each.named("records")}  # fmt: skip
+                        for each in self.processes.members for found in each.events_of("records")}  # fmt: skip
                 offsets = [[*each, ends[each]] for each in sorted(member.owns) if each in ends]
             member.do("commit", offsets=offsets)
 
     def consumed(self, topic: str, count: int) -> None:
-        self.crew.consumed(self.crew.members, topic, count)
+        self.processes.consumed(self.processes.members, topic, count)
 
 
 class JavaGroup(Group):
@@ -211,7 +211,7 @@ class JavaGroup(Group):
 
 
 def say(process: subprocess.Popen[str], line: str) -> None:
-    """One line to a Java process, carried out."""
+    """Send one line to a Java process and wait until it has carried it out."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(line + "\n")
@@ -220,10 +220,10 @@ def say(process: subprocess.Popen[str], line: str) -> None:
 
 
 def work(bootstrap: str, upstream: str) -> list[dict[str, Any]]:
-    """What happens; the story of it."""
+    """Carry out all steps; return the story."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for made in admin.create_topics([NewTopic(topic, count, 1) for topic, count in TOPICS.items()]).values():
-        made.result(30)
+    for creation in admin.create_topics([NewTopic(topic, count, 1) for topic, count in TOPICS.items()]).values():
+        creation.result(30)
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
 
     def produce() -> None:
@@ -249,8 +249,8 @@ def work(bootstrap: str, upstream: str) -> list[dict[str, Any]]:
             _come_and_go(fanout, "alerts", lambda: grow("alerts"))
             _come_and_go(copier, "lines,marks copies", lambda: grow("lines"))
         finally:
-            dispatch.crew.end()
-            audit.crew.end()
+            dispatch.processes.end()
+            audit.processes.end()
             for process in (*fanout.processes, *copier.processes):
                 process.kill()
                 process.wait()
@@ -258,7 +258,7 @@ def work(bootstrap: str, upstream: str) -> list[dict[str, Any]]:
 
 
 def _dispatch(group: Consumers, grow: Callable[[str], None]) -> None:
-    """Members of confluent-kafka, of which the first takes three seconds to give partitions up."""
+    """Run members of confluent-kafka; the first takes three seconds to give partitions up."""
     slow = group.start("orders", assignors=["uniform"], revoke_s=3)
     group.consumed("orders", RECORDS)
     group.commit(slow)
@@ -273,7 +273,7 @@ def _dispatch(group: Consumers, grow: Callable[[str], None]) -> None:
 
 
 def _audit(group: Consumers, grow: Callable[[str], None]) -> None:
-    """Static members of Java."""
+    """Run static Java members."""
     first = group.start("payments", assignors=["range"], instance="audit-1")
     second = group.start("payments", assignors=["range"], instance="audit-2")
     group.consumed("payments", RECORDS)
@@ -282,9 +282,9 @@ def _audit(group: Consumers, grow: Callable[[str], None]) -> None:
     def restart() -> None:
         nonlocal first
         first.close()
-        first = group.crew.start(group.client, topics=["payments"], protocol="consumer", assignors=["range"],
+        first = group.processes.start(group.client, topics=["payments"], protocol="consumer", assignors=["range"],
                                  instance="audit-1")  # fmt: skip
-        group.crew.wait(lambda: first.owns, "the static member is back", PATIENCE_S)
+        group.processes.wait(lambda: first.owns, "the static member is back", PATIENCE_S)
 
     group.step("back", restart)
     group.step("subscribed", lambda: second.do("subscribe", topics=["payments", "refunds"]), who=second.member_id)
@@ -295,7 +295,7 @@ def _audit(group: Consumers, grow: Callable[[str], None]) -> None:
 
 
 def _come_and_go(group: JavaGroup, topics: str, grow: Callable[[], None]) -> None:
-    """Three members, of which the last is killed and the second leaves."""
+    """Run three members; the last is killed and the second leaves."""
     stays, dies = group.process(), group.process()
     group.start(stays, topics)
     second = group.start(stays, topics)
@@ -307,7 +307,7 @@ def _come_and_go(group: JavaGroup, topics: str, grow: Callable[[], None]) -> Non
 
 @contextmanager
 def members_program() -> Iterator[list[str]]:
-    """The command of `Members.java`, compiled, with a folder for what it keeps; it takes the bootstrap address."""
+    """Compile `Members.java`; yield its command with a state folder, to which the bootstrap address is added."""
     jars = jars_of(f"kafka-streams-{STREAMS}", f"org.apache.kafka:kafka-streams:{STREAMS}", SLF4J)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(__file__).with_name("Members.java")

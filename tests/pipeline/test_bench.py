@@ -1,4 +1,4 @@
-"""What `python -m bench.pipeline` reads and adds up; its runs are those of the pipeline."""
+"""The inputs and the sums of `python -m bench.pipeline`; the pipeline's own tests cover its runs."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ EVENT = '{{"event":"round","seq":{},"mono":1.0,"wall":2.0,"group":"g"}}\n'
 
 
 def generated(folder: Path, rotated: int = 8) -> Path:
-    """Two nodes of so many files, of the number of each file plus one events."""
+    """Write two nodes of this many files each; file n has n + 1 events."""
     for node in range(2):
         for number in range(rotated):
             place = folder / "trace" / f"node-{node}" / f"trace-{number:05d}.jsonl"
@@ -27,15 +27,15 @@ def generated(folder: Path, rotated: int = 8) -> Path:
 @pytest.mark.parametrize(("part", "count"), [(0.01, 1), (0.25, 2), (0.5, 4), (1.0, 8)])
 def test_a_share_is_the_first_files_of_each_node_under_their_names(tmp_path: Path, part: float, count: int) -> None:
     whole = generated(tmp_path / "data")
-    taken = traces.share(whole, part, tmp_path / "share")
-    (place,) = sort_out([str(taken)]).traces
-    found = [Path(each.address) for each in files(place)]
-    assert [path.relative_to(taken) for path in found] == [
+    folder = traces.share(whole, part, tmp_path / "share")
+    (place,) = sort_out([str(folder)]).traces
+    paths = [Path(each.address) for each in files(place)]
+    assert [path.relative_to(folder) for path in paths] == [
         Path("trace", f"node-{node}", f"trace-{number:05d}.jsonl") for node in range(2) for number in range(count)
     ]
     events = sum(range(count + 1)) * 2
-    assert traces.volume(taken) == (events, sum(path.stat().st_size for path in found))
-    rows = [row for path in found for row in read_part(Part(str(path), 0, path.stat().st_size))]
+    assert traces.volume(folder) == (events, sum(path.stat().st_size for path in paths))
+    rows = [row for path in paths for row in read_part(Part(str(path), 0, path.stat().st_size))]
     assert sum(batch.num_rows for batch in rows) == events
     assert {name for batch in rows for name in batch["trace"].to_pylist()} == {"node-0/trace", "node-1/trace"}
 
@@ -51,13 +51,13 @@ def test_a_run_is_compared_with_the_one_before_it_on_its_master() -> None:
     assert traces.compared(run("cluster", 20, 10.5), before) == {}
 
 
-def test_too_little_room_is_told_before_anything_is_done(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_before_the_run(tmp_path: Path) -> None:
     traces.room_for(tmp_path, 1, "a byte")
     with pytest.raises(SystemExit, match=r"bytes free, and 1,000,000,000,000,000 are needed for the tables"):
         traces.room_for(tmp_path, 10**15, "the tables")
 
 
-def test_what_processes_below_others_spend_is_added_up() -> None:
+def test_processor_time_includes_child_processes() -> None:
     busy = "import time\nwhile time.process_time() < 0.2: pass\nprint('spent', flush=True)\ninput()"
     below = [sys.executable, "-c", busy]
     script = f"import subprocess; subprocess.run({below!r})"

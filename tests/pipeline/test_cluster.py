@@ -1,5 +1,7 @@
-"""On a standalone cluster two workers of which die, tables are those of an undisturbed run on one machine. What the
-workers read and write is in a store that speaks S3, which is all that they share."""
+"""A run on a standalone cluster with two dying workers has the same tables as an undisturbed run on one machine.
+
+The workers share only a store that speaks S3; inputs and results are there.
+"""
 
 from pathlib import Path
 
@@ -16,18 +18,19 @@ from kafka_shim.pipeline.warehouse import Warehouse
 
 from . import packages
 
+pytestmark = pytest.mark.second_stage("a Spark cluster")
+
 STEPS = ("ownership", "offset_history", "rounds")
 IMPATIENT = {"spark.shuffle.io.retryWait": "100ms"}
-"""Spark tries three times to fetch what a worker had that is gone, and waits five seconds in between."""
+"""Spark tries three times to fetch the shuffle files of a dead worker; the default wait in between is five seconds."""
 
 
-@pytest.mark.timeout(500)
 def test_a_worker_that_dies_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
-    generate(data, groups=3, seed=5)
+    generate(data, groups=3, events=6000, seed=5)
     with s3() as store:
         store.put(data, "data")
-        # One dies when its task has read its part, another in the middle of a shuffle.
+        # One worker dies after its task has read its part, another in the middle of a shuffle.
         summary = on_cluster(
             f"s3a://{BUCKET}/data", f"s3a://{BUCKET}/out", tmp_path / "work", (READING, "ownership"), workers=3,
             memory="600m", only=STEPS, config={**store.settings, **packages.SETTINGS, **IMPATIENT},
@@ -41,7 +44,7 @@ def test_a_worker_that_dies_changes_nothing(spark: SparkSession, tmp_path: Path)
         build(undisturbed, sort_out([str(data)]))
     disturbed = Warehouse(spark, str(out))
     names = ("events", "requests", "log_records", "quarantine", *STEPS)
-    # Files have another address.
+    # The addresses of the files differ.
     same_tables(disturbed, undisturbed, names, without=["file"])
     for name in names:
         assert TABLES[name].names == disturbed.read(name).columns
@@ -49,7 +52,7 @@ def test_a_worker_that_dies_changes_nothing(spark: SparkSession, tmp_path: Path)
     assert disturbed.read("offset_history").count() > 1000
 
 
-def test_rows_are_compared_in_no_order_and_each_counts(spark: SparkSession) -> None:
+def test_digests_ignore_the_order_and_count_each_row(spark: SparkSession) -> None:
     rows = [("a", 1, [1, 2]), ("b", None, [3]), ("b", None, [3])]
     schema = "name string, number int, list array<int>"
     whole = digest(spark.createDataFrame(rows, schema))

@@ -1,5 +1,7 @@
-"""The commands that docs/pipeline.md shows for `docker compose`, done by processes in the place of containers: the same
-words, with a folder as the volume and this machine as the network."""
+"""The commands of docs/pipeline.md for `docker compose`, run as processes instead of containers.
+
+The arguments are the same; a folder replaces the volume, and this machine the network.
+"""
 
 import json
 import os
@@ -20,26 +22,26 @@ MASTER = "spark://spark-master:7077"
 
 
 def commands() -> list[list[str]]:
-    """What is run by service `pipeline`, in the order of the page."""
+    """Return the commands of service `pipeline`, in the order of the page."""
     page = (ROOT / "docs/pipeline.md").read_text()
-    found = re.findall(r"^ {4}docker compose run --rm pipeline (.+)$", page, re.M)
-    return [shlex.split(each) for each in found]
+    lines = re.findall(r"^ {4}docker compose run --rm pipeline (.+)$", page, re.M)
+    return [shlex.split(each) for each in lines]
 
 
-def test_the_three_services_have_one_image_and_one_volume() -> None:
+def test_the_three_services_share_an_image_and_a_volume() -> None:
     spark = {name: each for name, each in SERVICES.items() if "spark" in each.get("profiles", ())}
     assert set(spark) == {"spark-master", "spark-worker", "pipeline"}
     assert len({(each["image"], *each["volumes"]) for each in spark.values()}) == 1
     image = (ROOT / "Dockerfile").read_text().partition(" AS spark\n")[2].partition("\nFROM ")[0]
     assert "install --directory --owner spark /data" in image
     assert re.search(r'^ENTRYPOINT \["spark-class"\]$', image, re.M)
-    # A pipeline that is waiting for its cluster does not start, and none is started by `up`.
+    # The pipeline waits for its cluster to start; `up` starts no pipeline.
     assert set(spark["pipeline"]["depends_on"]) == {"spark-worker"}
     assert spark["pipeline"]["scale"] == 0
 
 
-@pytest.mark.timeout(300)
-def test_the_commands_of_the_page(tmp_path: Path) -> None:
+@pytest.mark.second_stage("a Spark cluster")
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     assert SERVICES["spark-worker"]["command"] == [Cluster.WORKER, MASTER]
@@ -58,7 +60,7 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
             assert ran.returncode == 0, ran.stderr[-2000:]
             return ran.stdout
 
-        # Fewer groups than the page says, as there is no more to see.
+        # Fewer groups than on the page, to be faster.
         groups = generate.index("--groups") + 1
         generate[groups] = "1"
         assert json.loads(done(generate))["events"] > 0

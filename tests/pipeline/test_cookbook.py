@@ -1,17 +1,36 @@
-"""The questions of docs/pipeline-cookbook.md, each asked of a run."""
+"""The queries of docs/pipeline-cookbook.md: on generated faults, and on a recorded day in Spark and in DuckDB."""
 
+import json
 import re
+from collections import Counter
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_shim.pipeline.warehouse import Warehouse
 
-PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "pipeline-cookbook.md").read_text()
-QUESTIONS = re.findall(r"^(\S[^\n]*\?)\n\n```sql\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)
+from .conftest import RECORDINGS
+
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+PAGE = (DOCS / "pipeline-cookbook.md").read_text()
+QUESTIONS = dict(re.findall(r"^(\S[^\n]*\?)\n\n```sql\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL))
+STATEMENTS = re.findall(r"^    ((?:set variable|create view) .*;)$", (DOCS / "pipeline.md").read_text(), re.MULTILINE)
+"""The statements for DuckDB: the newest run, table `events`, and any other table."""
+TOPICS = {"orders": 6, "shipments": 6, "payments": 4}
+NOTHING = (
+    "Which offsets went back?",
+    "Which commits were refused?",
+    "Which invariants were violated?",
+    "Which input is missing, and which could not be read?",
+)
+"""What did not happen on the recorded day."""
 
 
-def test_there_are_as_many_as_the_page_says() -> None:
+def test_every_query_of_the_page_has_a_question() -> None:
     assert len(QUESTIONS) == PAGE.count("```sql") == 22
 
 
@@ -21,8 +40,88 @@ def views(warehouse: Warehouse) -> Warehouse:
     return warehouse
 
 
-@pytest.mark.parametrize("query", [query for _, query in QUESTIONS], ids=[question for question, _ in QUESTIONS])
-def test_a_question_has_an_answer(views: Warehouse, query: str) -> None:
+@pytest.mark.parametrize("query", QUESTIONS.values(), ids=QUESTIONS)
+def test_a_query_of_the_page_runs(views: Warehouse, query: str) -> None:
     rows = views.spark.sql(query).collect()
-    # The generated data has a case of each, but for ends of partitions and refused commits.
+    # The generated data has an example of each, except end offsets and refused commits.
     assert rows or "from lag" in query or "from commits" in query
+
+
+@pytest.fixture(scope="module")
+def day(recorded_day: Warehouse) -> Warehouse:
+    """The recorded day with its views, in a session of its own."""
+    warehouse = Warehouse(recorded_day.spark.newSession(), recorded_day.path)
+    warehouse.views()
+    return warehouse
+
+
+@pytest.fixture(scope="module")
+def outside(day: Warehouse) -> duckdb.DuckDBPyConnection:
+    """A database over the folder of the recorded day, by the statements of docs/pipeline.md and nothing of ours."""
+    out = day.path.removeprefix("file:")
+    latest = (Path(out) / "latest").read_text().strip()
+    variable, events, rounds = (line.strip().replace("out/", f"{out}/") for line in STATEMENTS)
+    database = duckdb.connect()
+    for statement in ("set timezone = 'UTC'", variable, events):
+        database.execute(statement)
+    for folder in (Path(out) / "data").iterdir():
+        # A table without rows has no files.
+        if folder.name != "mixed" and any((folder / latest).rglob("*.parquet")):
+            database.execute(rounds.replace("rounds", folder.name))
+    return database
+
+
+def plain(value: Any) -> Any:
+    """Return a value that is the same from two engines."""
+    if isinstance(value, (Decimal, float)):
+        return round(float(value), 6)
+    return tuple(map(plain, value)) if isinstance(value, list) else value
+
+
+def query_of(question: str) -> str:
+    """Return a query without its limit: of rows in one place of the order, any may be the last."""
+    return re.sub(r" limit \d+$", "", QUESTIONS[question], flags=re.MULTILINE)
+
+
+def in_spark(day: Warehouse, question: str) -> list[tuple[Any, ...]]:
+    rows = day.spark.sql(query_of(question)).toArrow().to_pylist()
+    return [tuple(map(plain, row.values())) for row in rows]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_duckdb_answers_as_spark_does(day: Warehouse, outside: duckdb.DuckDBPyConnection, question: str) -> None:
+    tables = set(re.findall(r"\b(?:from|join) (\w+)", QUESTIONS[question]))
+    there = {name for (name,) in outside.sql("show tables").fetchall()}
+    # A table without rows has no files, so no view.
+    rows = outside.sql(query_of(question)).to_arrow_table().to_pylist() if tables <= there else []
+    assert Counter(tuple(map(plain, row.values())) for row in rows) == Counter(in_spark(day, question))
+
+
+def test_the_answers_are_those_of_the_day(day: Warehouse) -> None:
+    story = json.loads((RECORDINGS / "kafka-4.2" / "story.json").read_text())
+    causes = {"started": "NEW_MEMBER", "killed": "SESSION_EXPIRED", "closed": "MEMBER_LEFT"}
+    caused = Counter((step["group"], causes[step["what"]]) for step in story if step["rounds"])
+    why = {(group, cause): rounds for group, cause, rounds, _ in in_spark(day, "Why did they?")}
+    assert why.pop(("shipping", "COOPERATIVE_FOLLOWUP")) > 0
+    assert why == caused
+    there = {step["member_id"] for step in story} - {step["member_id"] for step in story if step["what"] != "started"}
+    owned = in_spark(day, "Which partitions does each member own at the end?")
+    assert {member for _, member, _, _ in owned} == there
+    assert Counter(topic for _, _, topic, partitions in owned for _ in partitions) == TOPICS
+    silent = in_spark(day, "Which members were expelled for silence, and how long had they been there?")
+    killed = {step["member_id"] for step in story if step["what"] == "killed" and step["rounds"]}
+    assert {member for _, _, member, _, _ in silent} == killed
+    behind = in_spark(day, "How far behind is each group now?")
+    assert {(topic, offsets) for _, topic, offsets, _ in behind} == {(topic, 0) for topic in TOPICS}
+    for question in NOTHING:
+        assert in_spark(day, question) == []
+
+
+def test_pyarrow_reads_a_table_alone(day: Warehouse) -> None:
+    """As pandas does."""
+    out = Path(day.path.removeprefix("file:"))
+    rounds = pq.read_table(out / "data" / "rounds" / (out / "latest").read_text().strip())
+    expected = day.read("rounds").select("group_id", "generation", "cause").collect()
+    assert Counter(
+        zip(*(rounds[name].to_pylist() for name in ("group_id", "generation", "cause")), strict=True)
+    ) == Counter(tuple(row) for row in expected)

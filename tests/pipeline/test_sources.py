@@ -1,7 +1,8 @@
-"""Which files count, what is missing, and what cannot be read, of traces and of segments."""
+"""The files that count, the gaps, and the unreadable parts of traces and segments."""
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import InputPartition
 
-from kafka_shim.groups.trace import SCHEMA_VERSION
 from kafka_shim.persistence.batch import COMMIT, Record, end_marker, write_batch
 from kafka_shim.persistence.records import (
     GroupMetadataKey,
@@ -18,7 +18,7 @@ from kafka_shim.persistence.records import (
     encode_key,
     encode_value,
 )
-from kafka_shim.pipeline.sources import shim_trace
+from kafka_shim.pipeline.sources import in_arrow, shim_trace
 from kafka_shim.pipeline.sources.offsets_log import (
     COMMITS,
     OffsetsLogReader,
@@ -31,6 +31,7 @@ from kafka_shim.pipeline.sources.offsets_log import (
 )
 from kafka_shim.pipeline.sources.places import Place, Unreadable
 from kafka_shim.pipeline.tables import traces
+from kafka_shim.trace.events import SCHEMA_VERSION
 
 NOW = 1_760_000_000_000
 
@@ -41,7 +42,7 @@ def record(offset: int) -> Record:
 
 
 def segment(folder: Path, first: int, last: int, suffix: str = ".log", *, without: range = range(0)) -> Path:
-    """A segment of one record a batch."""
+    """Write a segment of one record a batch."""
     folder.mkdir(parents=True, exist_ok=True)
     batches = [write_batch([record(offset)]) for offset in range(first, last + 1) if offset not in without]
     path = folder / f"{first:020d}{suffix}"
@@ -53,7 +54,7 @@ def names(paths: list[Place]) -> list[str]:
     return [path.name.lstrip("0") or "0" for path in paths]
 
 
-def test_segments_count_as_a_broker_finds_them_when_it_starts(tmp_path: Path) -> None:
+def test_segments_count_as_for_a_starting_broker(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-3"
     for first in (0, 10, 20, 30):
         segment(folder, first, first + 9)
@@ -61,18 +62,18 @@ def test_segments_count_as_a_broker_finds_them_when_it_starts(tmp_path: Path) ->
     # A cleaned segment in place of the first two.
     segment(folder, 0, 19, ".log.swap", without=range(2, 18))
     assert names(live(Place(str(folder)))) == [".log.swap", "20.log", "30.log"]
-    # Cleaning of what comes at or before it was not finished: the broker throws both away.
+    # The cleaning at or before this offset did not finish: the broker discards both.
     segment(folder, 0, 5, ".log.cleaned")
     assert names(live(Place(str(folder)))) == [".log", "10.log", "20.log", "30.log"]
 
 
-def test_a_segment_is_read_once_however_it_is_named(tmp_path: Path) -> None:
+def test_a_segment_with_two_names_is_read_once(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-3"
     path = segment(folder, 0, 3)
     assert segments(f"{tmp_path},{folder},{path}") == [Place(str(path))]
 
 
-def test_copies_have_the_log_in_common_and_other_clusters_have_not(tmp_path: Path) -> None:
+def test_copies_share_a_log_and_other_clusters_have_their_own(tmp_path: Path) -> None:
     paths = [segment(tmp_path / broker / "__consumer_offsets-3", 0, 3) for broker in "abc"]
     assert len({log_of(Place(str(path))) for path in paths}) == 1
     for path, topic in zip(paths, ("one", "one", "two"), strict=True):
@@ -81,8 +82,8 @@ def test_copies_have_the_log_in_common_and_other_clusters_have_not(tmp_path: Pat
     assert one == other != third
 
 
-def test_rows_of_commits_and_the_others_are_all_rows(tmp_path: Path) -> None:
-    """Only ends of transactions are among both."""
+def test_commits_and_others_cover_all_rows(tmp_path: Path) -> None:
+    """Only ends of transactions are in both."""
     folder = tmp_path / "__consumer_offsets-3"
     path = segment(folder, 0, 3)
     metadata = Record(5, NOW, encode_key(GroupMetadataKey("g")), None)
@@ -109,10 +110,10 @@ def test_rows_of_commits_and_the_others_are_all_rows(tmp_path: Path) -> None:
 
 def missing(path: Path) -> list[tuple[int, int]]:
     rows = [row for part in parts(Place(str(path)), 200) for batch in read_part(part) for row in batch.to_pylist()]
-    return [(row["record_offset"], row["offset"]) for row in rows if row["kind"] == "gap"]
+    return [(row["record_offset"], row["committed_offset"]) for row in rows if row["kind"] == "gap"]
 
 
-def test_offsets_that_are_missing_are_reported_where_nobody_cleaned(tmp_path: Path) -> None:
+def test_missing_offsets_are_reported_in_the_uncleaned_log(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-3"
     first = segment(folder, 0, 19, without=range(3, 6))
     second = segment(folder, 20, 39, without=range(25, 27))
@@ -121,21 +122,21 @@ def test_offsets_that_are_missing_are_reported_where_nobody_cleaned(tmp_path: Pa
     checkpoint = tmp_path / "cleaner-offset-checkpoint"
     checkpoint.write_text("0\n1\n__consumer_offsets 3 2\n")
     assert (missing(first), missing(second)) == ([(3, 5)], [(25, 26)])
-    # A whole segment is gone, and the end of the last.
+    # A whole segment is missing, and the end of the last one.
     third = segment(folder, 60, 64)
     (tmp_path / "replication-offset-checkpoint").write_text("0\n1\n__consumer_offsets 3 70\n")
     assert (missing(second), missing(third)) == ([(25, 26), (40, 59)], [(65, 69)])
 
 
-def test_a_file_that_a_worker_sees_differently_is_one_sentence(tmp_path: Path) -> None:
+def test_a_file_that_differs_on_a_worker_is_one_sentence(tmp_path: Path) -> None:
     path = segment(tmp_path / "__consumer_offsets-3", 0, 9)
     (part,) = parts(Place(str(path)), 1 << 20)
     with path.open("r+b") as file:
         file.truncate(100)
-    with pytest.raises(Unreadable, match="is another file here than where the work was planned"):
+    with pytest.raises(Unreadable, match="is shorter on this machine than on the one that planned the work"):
         list(read_part(part))
     path.unlink()
-    with pytest.raises(Unreadable, match=r"000\.log cannot be read here: it is no file"):
+    with pytest.raises(Unreadable, match=r"000\.log cannot be read here: it is not a file"):
         list(read_part(Part(*part)))
 
 
@@ -145,13 +146,13 @@ def events(folder: Path, numbers: list[int]) -> None:
     (folder / "trace.jsonl").write_text("\n".join(lines) + "\n")
 
 
-def test_sequence_numbers_that_are_missing_or_there_twice(spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_and_repeated_sequence_numbers_are_gaps(spark: SparkSession, tmp_path: Path) -> None:
     events(tmp_path / "whole", list(range(5, 9000)))
     events(tmp_path / "holes", [*range(10), *range(12, 5000), *range(20_000, 20_010)])
     events(tmp_path / "twice", [*range(10), 7, 8])
     rows = spark.read.format("kafka_shim_trace").load(str(tmp_path)).select("trace", "seq")
-    found = {(row.origin, row.first, row.last, row.reason) for row in traces.gaps(rows).collect()}
-    assert found == {
+    gaps = {(row.origin, row.first, row.last, row.reason) for row in traces.gaps(rows).collect()}
+    assert gaps == {
         ("holes/trace", 10, 11, "events are missing"),
         ("holes/trace", 5000, 19_999, "events are missing"),
         ("twice/trace", 7, 8, "events are there more than once"),
@@ -177,7 +178,7 @@ def test_a_trace_of_a_later_schema_is_refused_in_one_sentence(tmp_path: Path) ->
         read(3)
 
 
-def test_a_packed_file_weighs_what_is_in_it_and_is_one_part(tmp_path: Path) -> None:
+def test_a_compressed_file_counts_its_content_and_is_one_part(tmp_path: Path) -> None:
     for number in range(6):
         (tmp_path / f"trace-{number}.jsonl.zst").write_bytes(bytes(100))
     (tmp_path / "trace-6.jsonl").write_bytes(bytes(3000))
@@ -194,7 +195,7 @@ def test_a_packed_file_weighs_what_is_in_it_and_is_one_part(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_what_is_packed_is_read_as_what_is_in_it(tmp_path: Path, suffix: str) -> None:
+def test_a_compressed_file_reads_like_its_content(tmp_path: Path, suffix: str) -> None:
     events(tmp_path / "a", list(range(1000)))
     plain = (tmp_path / "a" / "trace.jsonl").read_bytes()
     packed = tmp_path / "b" / f"trace.jsonl{suffix}"
@@ -208,12 +209,12 @@ def test_what_is_packed_is_read_as_what_is_in_it(tmp_path: Path, suffix: str) ->
         return [(row["seq"], row["position"]) for batch in shim_trace.read_part(part) for row in batch.to_pylist()]
 
     assert rows("b") == rows("a")
-    # One that was cut off has what is in it, and a line that says so.
+    # A truncated file yields its lines and a line that reports the truncation.
     packed.write_bytes(packed.read_bytes()[:-40])
     (place,) = shim_trace.files(str(tmp_path / "b"))
     part = shim_trace.Part(place.address, 0, place.size())
-    found = [row for batch in shim_trace.read_part(part) for row in batch.to_pylist()]
-    assert any(row["unreadable"] for row in found)
+    truncated = [row for batch in shim_trace.read_part(part) for row in batch.to_pylist()]
+    assert any(row["unreadable"] for row in truncated)
 
     log = segment(tmp_path / "__consumer_offsets-3", 0, 9)
     whole = [batch.to_pylist() for part in parts(Place(str(log)), 1 << 20) for batch in read_part(part)]
@@ -225,3 +226,21 @@ def test_what_is_packed_is_read_as_what_is_in_it(tmp_path: Path, suffix: str) ->
     offsets = [[row["record_offset"] for row in batch] for batch in unpacked]
     assert offsets == [[row["record_offset"] for row in batch] for batch in whole]
     assert offsets
+
+
+def test_every_batch_of_every_part_is_decoded(spark: SparkSession) -> None:
+    """Parts of many batches, each with several results or none."""
+
+    def twice(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            numbers = batch.column("id").to_pylist()
+            for sign in (1, -1):
+                chosen = [[sign * number] for number in numbers if number % 100]
+                if chosen:
+                    yield pa.RecordBatch.from_pydict({"numbers": pa.array(chosen, pa.list_(pa.int64()))})
+
+    small = spark.newSession()
+    small.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+    rows = in_arrow(small.range(0, 1000, 1, 3), twice, "numbers array<bigint>")
+    expected = [sign * number for number in range(1000) if number % 100 for sign in (1, -1)]
+    assert sorted(number for (numbers,) in rows.collect() for number in numbers) == sorted(expected)

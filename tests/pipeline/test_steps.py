@@ -1,4 +1,4 @@
-"""Steps side by side: each begins once those it rests on are done, and a failure ends all."""
+"""Steps side by side: each begins once the steps it depends on are done, and a failure ends all."""
 
 import threading
 
@@ -8,7 +8,7 @@ from kafka_shim.pipeline.steps import Task, results, side_by_side
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 4])
-def test_a_step_begins_when_those_it_rests_on_are_done(at_once: int) -> None:
+def test_a_step_begins_after_its_dependencies(at_once: int) -> None:
     done: list[str] = []
     names = {"d": ("b", "c"), "b": ("a",), "c": ("a", "nobody"), "a": ()}
     side_by_side(
@@ -19,7 +19,7 @@ def test_a_step_begins_when_those_it_rests_on_are_done(at_once: int) -> None:
     assert sorted(done) == ["a", "b", "c", "d"]
 
 
-def test_those_that_rest_on_nothing_are_at_work_together_and_no_more_than_there_may_be() -> None:
+def test_independent_steps_run_together_up_to_the_limit() -> None:
     together = threading.Barrier(2)
     at_work: list[int] = []
     lock = threading.Lock()
@@ -28,7 +28,7 @@ def test_those_that_rest_on_nothing_are_at_work_together_and_no_more_than_there_
         with lock:
             at_work.append(1)
             assert len(at_work) <= 2
-        # Passed only by two at a time.
+        # Only two threads at a time pass this barrier.
         together.wait(30)
         with lock:
             at_work.pop()
@@ -37,18 +37,18 @@ def test_those_that_rest_on_nothing_are_at_work_together_and_no_more_than_there_
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_after_a_failure_nothing_begins(at_once: int) -> None:
-    begun: list[str] = []
+def test_a_failure_starts_no_more_steps(at_once: int) -> None:
+    starts: list[str] = []
 
     def fail() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        side_by_side(None, [Task("fails", fail), Task("rests on it", lambda: begun.append("it"), ("fails",))], at_once)
-    assert begun == []
+        side_by_side(None, [Task("fails", fail), Task("rests on it", lambda: starts.append("it"), ("fails",))], at_once)
+    assert starts == []
 
 
-def test_steps_that_wait_for_each_other_are_an_error() -> None:
+def test_a_cycle_of_steps_is_an_error() -> None:
     with pytest.raises(ValueError, match="each of a, b waits for another"):
         side_by_side(None, [Task("a", int, ("b",)), Task("b", int, ("a",))], 2)
 

@@ -15,7 +15,7 @@ from kafka_shim.pipeline.decode import events, records
 from kafka_shim.pipeline.jobs import offsets as offset_jobs
 from kafka_shim.pipeline.jobs import rebalances
 from kafka_shim.pipeline.schemas import EVENTS, LOG_RECORDS, STEADY, TABLES
-from kafka_shim.pipeline.tables import groups, offsets, partitions, traces
+from kafka_shim.pipeline.tables import groups, lives, offsets, partitions, traces
 from kafka_shim.pipeline.tables.columns import counted
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -26,19 +26,27 @@ def at(seconds: float) -> datetime:
 
 
 def trace(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
-    """Rows of the source: `t` is both clocks."""
+    """Return rows of the source; `t` is the time on both clocks."""
     names = EVENTS.names
     filled = [
-        tuple({"trace": "t", "file": "f", "position": 0, "seq": seq, "group": "g", **row}.get(name) for name in names)
+        tuple(
+            {"trace": "t", "file": "f", "position": 0, "seq": seq, "group_id": "g", **row}.get(name) for name in names
+        )
         for seq, row in enumerate(rows)
     ]
     return spark.createDataFrame(filled, EVENTS.schema)
 
 
 def table(frame: DataFrame, name: str) -> DataFrame:
-    """A table straight from the trace."""
+    """Return a table directly from the trace."""
     places = (name, STEADY.get(name, name))
-    return traces.ingested(frame).where(F.col("table").isin(*places)).select(*TABLES[name].names)
+    rows = traces.ingested(frame).where(F.col("place").isin(*places)).select(*TABLES[name].names)
+    return lives.placed(rows, no_lives(frame.sparkSession)) if name == "events" else rows
+
+
+def no_lives(spark: SparkSession) -> DataFrame:
+    """Return table `lives` of groups with one life each."""
+    return spark.createDataFrame([], TABLES["lives"].schema)
 
 
 def clock(t: float) -> dict[str, Any]:
@@ -48,7 +56,7 @@ def clock(t: float) -> dict[str, Any]:
 def round_(
     t: float, generation: int, joined: dict[str, float], protocol: str, cause: str = "NEW_MEMBER"
 ) -> dict[str, Any]:
-    """A round that began at `t`; `joined` says when each member joined, in seconds after that."""
+    """Return a round that began at `t`; `joined` is when each member joined, in seconds after that."""
     waited = sorted(((s * 1000, member) for member, s in joined.items()), reverse=True)
     ended = t + max(joined.values())
     return {
@@ -94,15 +102,15 @@ def two_generations(spark: SparkSession, protocol: str) -> DataFrame:
     )
 
 
-def test_rounds(spark: SparkSession) -> None:
-    found = groups.rounds(two_generations(spark, "range")).orderBy("generation").collect()
-    assert [(r.join_ms, r.leader_ms, r.total_ms, r.size) for r in found] == [(1000, 500, 1500, 2), (4000, 500, 4500, 3)]
-    second = found[1]
+def test_rounds_have_their_halves(spark: SparkSession) -> None:
+    rows = groups.rounds(two_generations(spark, "range")).orderBy("generation").collect()
+    assert [(r.join_ms, r.leader_ms, r.total_ms, r.size) for r in rows] == [(1000, 500, 1500, 2), (4000, 500, 4500, 3)]
+    second = rows[1]
     assert (second.blamed, second.blamed_ms, second.behind_ms, second.cooperative) == ("b", 4000, 2000, False)
     assert (second.started_at, second.joined_at, second.stable_at) == (at(200), at(204), at(204.5))
 
 
-def test_a_round_that_another_one_overtook_was_never_stable(spark: SparkSession) -> None:
+def test_an_overtaken_round_never_became_stable(spark: SparkSession) -> None:
     rows = [round_(1.0, 1, {"a": 1.0}, "range"), round_(3.0, 2, {"a": 1.0}, "range"), assignment(5.0, 2, {"a": [0]})]
     first, second = groups.rounds(table(trace(spark, rows), "events")).orderBy("generation").collect()
     assert (first.stable_at, first.leader_ms, first.total_ms) == (None, None, 1000)
@@ -139,7 +147,7 @@ def test_a_round_that_another_one_overtook_was_never_stable(spark: SparkSession)
         ),
     ],
 )
-def test_ownership_and_pauses_of_partitions(
+def test_ownership_and_pauses_depend_on_the_assignor(
     spark: SparkSession, protocol: str, expected: list[Any], pauses: list[Any]
 ) -> None:
     owned = partitions.ownership(two_generations(spark, protocol))
@@ -153,7 +161,7 @@ def test_ownership_and_pauses_of_partitions(
     assert [(row.partition, row.ms, row.moved) for row in paused] == pauses
 
 
-def test_assignments_and_the_best_that_could_have_been_kept(spark: SparkSession) -> None:
+def test_assignments_have_the_best_stickiness(spark: SparkSession) -> None:
     first, second = partitions.assignments(two_generations(spark, "range")).orderBy("generation").collect()
     assert (first.partitions, first.least, first.most, first.kept, first.moved, first.stickiness) == (
         4,
@@ -173,7 +181,7 @@ def exchange(t: float, api: str, arrived: float, **fields: Any) -> dict[str, Any
     return {**clock(t), **common, **fields}
 
 
-def test_a_pause_lasts_over_joins_that_failed(spark: SparkSession) -> None:
+def test_a_pause_includes_failed_joins(spark: SparkSession) -> None:
     rows = [
         exchange(11.0, "JoinGroup", 10.0, generation=1, protocol="range"),
         exchange(12.0, "SyncGroup", 11.5, generation=1, error=27),
@@ -186,26 +194,26 @@ def test_a_pause_lasts_over_joins_that_failed(spark: SparkSession) -> None:
     assert (pause.ms, pause.joins, pause.generation, pause.started_at) == (5000.0, 2, 2, at(10))
 
 
-def test_membership(spark: SparkSession) -> None:
+def test_membership_ends_with_a_fence(spark: SparkSession) -> None:
     changes = [("pending", "x"), ("pending", "a"), ("added", "a"), ("fenced", "a"), ("replaced", "b"), ("expired", "x")]
     rows = [
         {**clock(float(t)), "event": "member", "member_id": member, "change": change, "client_id": "c"}
         for t, (change, member) in enumerate(changes)
     ]
-    found = groups.membership(table(trace(spark, rows), "events")).orderBy("member_id").collect()
-    assert [(r.member_id, r.how, r.ms) for r in found] == [("a", "fenced", 1000.0), ("b", None, None)]
+    members = groups.membership(table(trace(spark, rows), "events")).orderBy("member_id").collect()
+    assert [(r.member_id, r.how, r.ms) for r in members] == [("a", "fenced", 1000.0), ("b", None, None)]
 
 
-def test_few_rows_go_to_what_joins_with_them(spark: SparkSession) -> None:
+def test_few_rows_are_broadcast(spark: SparkSession) -> None:
     many = spark.range(100_000).withColumn("name", F.col("id").cast("string"))
-    found = [many.join(counted(many.where(F.col("id") < there), 10), ["name"]) for there in (0, 10, 11)]
-    assert [rows.count() for rows in found] == [0, 10, 11]
-    plans = [rows._jdf.queryExecution().executedPlan().toString() for rows in found]
+    joins = [many.join(counted(many.where(F.col("id") < there), 10), ["name"]) for there in (0, 10, 11)]
+    assert [rows.count() for rows in joins] == [0, 10, 11]
+    plans = [rows._jdf.queryExecution().executedPlan().toString() for rows in joins]
     assert ["Range" in plan for plan in plans] == [False, True, True]
     assert ["LocalTableScan" in plan for plan in plans] == [True, True, False]
 
 
-def test_storms_end_where_the_group_rests(spark: SparkSession) -> None:
+def test_a_quiet_time_ends_a_storm(spark: SparkSession) -> None:
     times = [0, 30, 60, 90, 120, 150, 1000, 1030, 2000]
     rows = [round_(1000.0 + t, n + 1, {"a": 1.0}, "range") for n, t in enumerate(times)]
     rounds = groups.rounds(table(trace(spark, rows), "events"))
@@ -213,6 +221,37 @@ def test_storms_end_where_the_group_rests(spark: SparkSession) -> None:
     assert (storm.rounds, storm.first_generation, storm.last_generation) == (6, 1, 6)
     assert (storm.began, storm.ended, storm.causes) == (at(1000), at(1151), ["6 NEW_MEMBER"])
     assert rebalances.storms(rounds, least=2).count() == 2
+
+
+def test_restarts_under_one_client_id_are_those_of_their_hosts(spark: SparkSession) -> None:
+    """Three hosts with Java's default client id restart once each, one while another is away."""
+    stays = [("a", "h1", 0, 100), ("b", "h2", 0, 105), ("c", "h3", 0, 200)]
+    stays += [("d", "h1", 110, None), ("e", "h2", 115, None), ("f", "h3", 210, None)]
+    names = TABLES["membership"].names
+    rows = [
+        {
+            "trace": "t",
+            "first_run": "t",
+            "group_id": "g",
+            "member_id": member,
+            "client_id": "consumer-g-1",
+            "client_host": host,
+            "joined_at": at(joined),
+            "left_at": None if until is None else at(until),
+            "how": None if until is None else "left",
+        }
+        for member, host, joined, until in stays
+    ]
+    membership = spark.createDataFrame(
+        [tuple(row.get(name) for name in names) for row in rows], TABLES["membership"].schema
+    )
+    events = [round_(float(t), n, {"d": 1.0, "e": 0.0}, "range") for n, t in enumerate((100, 110, 200, 210), 1)]
+    rounds = groups.rounds(table(trace(spark, events), "events"))
+    pauses = spark.createDataFrame([], TABLES["partition_pauses"].schema)
+    (row,) = rebalances.migration(rounds, membership, pauses).collect()
+    assert (row.restarts, row.static_saves_rounds, row.advice) == (3, 4, "static membership")
+    blamed = rebalances.blame(rounds, membership).where("role = 'member'").collect()
+    assert [(each.client_id, each.client_host, each.rounds) for each in blamed] == [("consumer-g-1", "h1", 4)]
 
 
 def log_row(place: int, **fields: Any) -> dict[str, Any]:
@@ -227,11 +266,18 @@ def log_row(place: int, **fields: Any) -> dict[str, Any]:
         "kind": "OffsetCommit",
         "tombstone": False,
         "transactional": False,
-        "group": "g",
+        "group_id": "g",
         "topic": "t",
         "partition": 0,
     }
     return {**common, **commit, **fields}
+
+
+def marker(place: int, control: str, producer_id: int) -> dict[str, Any]:
+    """Return the end of a transaction, as the source reads it: without a key, and transactional."""
+    nothing = dict.fromkeys(("group_id", "topic", "partition", "tombstone"))
+    ends = {"kind": "control", "control": control, "producer_id": producer_id, "transactional": True}
+    return log_row(place, **nothing, **ends)
 
 
 def log_of(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
@@ -240,50 +286,50 @@ def log_of(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
     )
 
 
-def test_what_a_transaction_wrote_counts_once_it_is_committed(spark: SparkSession) -> None:
+def test_a_transaction_takes_effect_when_committed(spark: SparkSession) -> None:
     rows = [
-        log_row(0, offset=10),
-        log_row(1, offset=99, transactional=True, producer_id=7),
-        log_row(2, offset=12),
-        log_row(3, offset=97, transactional=True, producer_id=8),
-        log_row(4, offset=11, transactional=True, producer_id=8),
-        log_row(5, kind="control", control="ABORT", producer_id=7),
-        log_row(6, kind="control", control="COMMIT", producer_id=8),
-        log_row(7, offset=98, transactional=True, producer_id=7),
+        log_row(0, committed_offset=10),
+        log_row(1, committed_offset=99, transactional=True, producer_id=7),
+        log_row(2, committed_offset=12),
+        log_row(3, committed_offset=97, transactional=True, producer_id=8),
+        log_row(4, committed_offset=11, transactional=True, producer_id=8),
+        marker(5, "ABORT", 7),
+        marker(6, "COMMIT", 8),
+        log_row(7, committed_offset=98, transactional=True, producer_id=7),
         log_row(8, tombstone=True),
         {"file": "f", "position": 5, "record_offset": 9, "reason": "broken", "damaged_bytes": 7},
     ]
     frame = log_of(spark, rows)
     history = offsets.history_of_segments(frame)
-    found = history.orderBy("position").collect()
-    assert [(r.what, r.offset, r.previous, r.delta, r.position) for r in found] == [
+    changes = history.orderBy("position").collect()
+    assert [(r.what, r.committed_offset, r.previous, r.delta, r.position) for r in changes] == [
         ("commit", 10, None, None, 0),
         ("commit", 12, 10, 2, 2),
         ("commit", 11, 12, -1, 4),
         ("tombstone", None, 11, None, 8),
     ]
-    assert [row.offset for row in offset_jobs.regressions(history).collect()] == [11]
+    assert [row.committed_offset for row in offset_jobs.regressions(history).collect()] == [11]
     (broken,) = offsets.quarantine(frame).collect()
-    assert (broken.file, broken.position, broken.offset, broken.bytes, broken.reason) == ("f", 5, 9, 7, "broken")
+    assert (broken.file, broken.position, broken.log_offset, broken.bytes, broken.reason) == ("f", 5, 9, 7, "broken")
 
 
-def test_a_commit_later_in_the_log_outlasts_the_end_of_a_transaction(spark: SparkSession) -> None:
+def test_a_later_commit_wins_over_the_end_of_a_transaction(spark: SparkSession) -> None:
     rows = [
-        log_row(0, offset=10),
-        log_row(1, offset=11, transactional=True, producer_id=7),
-        log_row(2, offset=12),
-        log_row(3, kind="control", control="COMMIT", producer_id=7),
-        # And a tombstone takes back what is not yet committed.
-        log_row(4, offset=13, transactional=True, producer_id=7),
+        log_row(0, committed_offset=10),
+        log_row(1, committed_offset=11, transactional=True, producer_id=7),
+        log_row(2, committed_offset=12),
+        marker(3, "COMMIT", 7),
+        # A tombstone also cancels writes that are not yet committed.
+        log_row(4, committed_offset=13, transactional=True, producer_id=7),
         log_row(5, tombstone=True),
-        log_row(6, kind="control", control="COMMIT", producer_id=7),
+        marker(6, "COMMIT", 7),
     ]
     history = offsets.history_of_segments(log_of(spark, rows))
-    assert [row.offset for row in history.orderBy("position").collect()] == [10, 12, None]
+    assert [row.committed_offset for row in history.orderBy("position").collect()] == [10, 12, None]
     assert offset_jobs.regressions(history).collect() == []
 
 
-def test_lag_by_the_last_end_offset_known_then(spark: SparkSession) -> None:
+def test_lag_uses_the_last_known_end_offset(spark: SparkSession) -> None:
     rows = [
         {
             **clock(t),
@@ -296,16 +342,23 @@ def test_lag_by_the_last_end_offset_known_then(spark: SparkSession) -> None:
         for t, offset in ((10.0, 5), (20.0, 8), (30.0, 9))
     ]
     frame = trace(spark, rows)
-    history = offsets.history_of_trace(table(frame, "events"), table(frame, "requests"))
+    requests = table(frame, "requests")
+    deletions = offsets.topics_deleted(requests)
+    history = offsets.history_of_trace(table(frame, "events"), requests, no_lives(spark), deletions)
     ends = spark.createDataFrame(
-        [("t", 0, at(15), 20), ("t", 0, at(25), 9), ("u", 0, at(1), 7)],
-        "topic string, partition int, at timestamp, end_offset bigint",
+        [("t", 0, at(15), 20), ("t", 0, at(25), 9), ("t", 0, at(99), 5000), ("u", 0, at(1), 7)],
+        "topic string, partition int, happened_at timestamp, end_offset bigint",
     )
-    found = offsets.lag(history, ends).orderBy("at").collect()
-    assert [(r.offset, r.end_offset, r.lag, r.known_at) for r in found] == [(8, 20, 12, at(15)), (9, 9, 0, at(25))]
+    lags = offsets.lag(history, ends).orderBy("happened_at").collect()
+    assert [(r.committed_offset, r.end_offset, r.lag, r.known_at) for r in lags] == [
+        (8, 20, 12, at(15)),
+        (9, 9, 0, at(25)),
+    ]
+    # The consumer died; its topic grew on.
+    assert [(r.newest_end_offset, r.behind) for r in lags] == [(None, None), (5000, 4991)]
 
 
-def test_the_sources_yield_what_their_schemas_say(spark: SparkSession) -> None:
+def test_the_sources_yield_their_schemas(spark: SparkSession) -> None:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     for arrow, declared in ((events.SCHEMA, EVENTS), (records.SCHEMA, LOG_RECORDS)):

@@ -1,4 +1,4 @@
-"""A warehouse is what one command made of it: whole or not at all, never twice, never stale."""
+"""A warehouse is the work of one command: complete or absent, without duplicates, up to date."""
 
 import json
 import shutil
@@ -13,12 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_shim.persistence.batch import write_batch
+from kafka_shim.pipeline.needs import places_for
 from kafka_shim.pipeline.run import answer, build, sort_out
 from kafka_shim.pipeline.schemas import PLACES
-from kafka_shim.pipeline.snapshots import Overtaken, new_write
+from kafka_shim.pipeline.snapshots import Overtaken, new_run
 from kafka_shim.pipeline.stream import stop, stream
 from kafka_shim.pipeline.tables.columns import Scope
-from kafka_shim.pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.warehouse import LATEST, Warehouse
 
 from .test_sources import record
 
@@ -27,12 +28,12 @@ BESIDE_A = "c7"
 
 
 def few(spark: SparkSession, path: str) -> Warehouse:
-    """A warehouse of few tables, which are enough here."""
+    """Return a warehouse with only a few tables."""
     return Warehouse(spark, path, only={*PLACES, "membership"})
 
 
 def trace(folder: Path, groups: list[str], first: int = 0, *, seconds: int = 1, members: bool = True) -> Path:
-    """Adds a commit of each of these groups, and a member, so many seconds apart, from number `first` on."""
+    """Append a commit of each of these groups, and a member, `seconds` apart, from number `first` on."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "trace.jsonl").open("a") as file:
         for number, group in enumerate(groups, first):
@@ -61,12 +62,12 @@ def log(folder: Path) -> Path:
 
 
 def groups(warehouse: Warehouse, name: str = "offset_history") -> list[str]:
-    return sorted(row.group for row in warehouse.read(name).select("group").collect())
+    return sorted(row.group_id for row in warehouse.read(name).select("group_id").collect())
 
 
 def history(warehouse: Warehouse) -> list[tuple[str, int | None, int]]:
-    """Group, offset before and offset of each commit."""
-    rows = warehouse.read("offset_history").select("group", "previous", "offset").collect()
+    """Return group, previous offset and offset of each commit."""
+    rows = warehouse.read("offset_history").select("group_id", "previous", "committed_offset").collect()
     return sorted(((*row,) for row in rows), key=itemgetter(0, 2))
 
 
@@ -80,41 +81,42 @@ def follow(warehouse: Warehouse, *paths: Path) -> None:
     stream(warehouse, sort_out(map(str, paths))).awaitTermination()
 
 
-def test_much_data_makes_the_rows_that_little_does(
+def test_settings_for_large_inputs_make_the_same_rows(
     spark: SparkSession, warehouse: Warehouse, data: Path, tmp_path: Path
 ) -> None:
-    """What a session for much data does otherwise: Spark decides by what it sees how rows are brought together."""
+    """A session for large inputs lets Spark choose how to shuffle at run time."""
     adaptive = spark.newSession()
     adaptive.conf.set("spark.sql.adaptive.enabled", "true")
     adaptive.conf.set("spark.sql.shuffle.partitions", "8")
-    made = Warehouse(adaptive, str(tmp_path / "out"), only={"membership"})
-    with made.change("run"):
-        build(made, sort_out([str(data / "trace")]))
+    by_adaptive = Warehouse(adaptive, str(tmp_path / "out"), only=places_for(["events", "membership", "requests"]))
+    with by_adaptive.change("run"):
+        build(by_adaptive, sort_out([str(data / "trace")]))
 
     def contents(of: Warehouse, name: str) -> tuple[int, int]:
         rows = of.read(name)
         number = F.xxhash64(F.to_json(F.struct(*sorted(rows.columns)))).cast("decimal(38)")
-        (found,) = rows.agg(F.count("*"), F.sum(number)).collect()
-        return found[0], found[1]
+        (row,) = rows.agg(F.count("*"), F.sum(number)).collect()
+        return row[0], row[1]
 
     for name in ("events", "requests", "membership"):
-        assert contents(made, name) == contents(warehouse, name), name
-    assert contents(made, "membership")[0] > 0
+        assert contents(by_adaptive, name) == contents(warehouse, name), name
+    assert contents(by_adaptive, "membership")[0] > 0
 
 
-@pytest.mark.timeout(400)
-def test_a_run_after_a_run_or_a_stream_and_a_stream_after_a_run(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_or_stream_replaces_the_one_before(spark: SparkSession, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
-    first, second, kept = trace(tmp_path / "a", ["a", "b"]), trace(tmp_path / "b", ["c"]), log(tmp_path / "log")
+    first, second, third = trace(tmp_path / "a", ["a", "b"]), trace(tmp_path / "b", ["c"]), log(tmp_path / "log")
     warehouse = few(spark, out)
-    run(warehouse, first, kept)
+    run(warehouse, first, third)
     assert groups(warehouse) == ["a", "b", "g", "g"]
-    # Nothing of the log is left.
+    # Nothing of the log remains.
     reader = few(spark, out)
     assert reader.snapshot is not None
     run(warehouse, second)
     assert groups(warehouse) == ["c"]
-    # Who reads goes on reading what there was.
+    newest = (Path(out) / LATEST).read_text().strip()
+    assert {folder.split("/")[1] for place in PLACES for folder in warehouse._folders(place)} == {newest}
+    # A reader goes on with its old snapshot.
     assert groups(reader) == ["a", "b", "g", "g"]
     reader.refresh()
     assert groups(reader) == ["c"]
@@ -124,18 +126,19 @@ def test_a_run_after_a_run_or_a_stream_and_a_stream_after_a_run(spark: SparkSess
     trace(tmp_path / "a", ["d"], 2)
     follow(warehouse, first)
     assert groups(warehouse) == ["a", "b", "d"]
+    # The rows of the first batch are in the folders of another run.
+    assert not (Path(out) / LATEST).exists()
     run(warehouse, first)
     assert groups(warehouse) == ["a", "b", "d"]
     follow(warehouse, first)
     assert groups(warehouse) == ["a", "b", "d"]
     assert len(warehouse.read("gaps").collect()) == 0
-    # Only what the last two snapshots say is kept.
+    # Only the files of the last two snapshots remain.
     assert len(warehouse.snapshots.numbers()) == 2
 
 
-@pytest.mark.timeout(400)
-def test_a_stream_of_days_keeps_the_last_ones_and_is_made_small_meanwhile(spark: SparkSession, tmp_path: Path) -> None:
-    """A commit and a member each day, for four days, one batch a day; two days are kept."""
+def test_a_stream_of_days_keeps_the_last_ones_and_compacts(spark: SparkSession, tmp_path: Path) -> None:
+    """A commit and a member each day, for four days, one batch a day; the stream keeps two days."""
     warehouse = few(spark, str(tmp_path / "out"))
     source = tmp_path / "in"
     for day in range(4):
@@ -144,7 +147,7 @@ def test_a_stream_of_days_keeps_the_last_ones_and_is_made_small_meanwhile(spark:
         warehouse.refresh()
         expected = [f"day-{each}" for each in range(max(day - 1, 0), day + 1)]
         assert groups(warehouse) == groups(warehouse, "membership") == groups(warehouse, "events")[::2] == expected
-        # Of more batches no more is kept.
+        # The folders of older batches are deleted.
         assert len(warehouse._folders("events")) <= 2
         if day == 2:
             assert {"events", "commit_events"} <= {*warehouse.compact_all()}
@@ -153,8 +156,8 @@ def test_a_stream_of_days_keeps_the_last_ones_and_is_made_small_meanwhile(spark:
     assert warehouse.read("gaps").count() == 0
 
 
-def test_a_batch_touches_what_it_is_about(spark: SparkSession, tmp_path: Path) -> None:
-    """Three groups in two buckets; then one of them commits, which is nothing new about members, or about others."""
+def test_a_batch_rewrites_only_its_groups(spark: SparkSession, tmp_path: Path) -> None:
+    """Three groups in two buckets; then one of them commits, which changes neither members nor other groups."""
     warehouse = few(spark, str(tmp_path / "out"))
     source = trace(tmp_path / "in", ["a", "b", BESIDE_A])
     follow(warehouse, source)
@@ -162,9 +165,9 @@ def test_a_batch_touches_what_it_is_about(spark: SparkSession, tmp_path: Path) -
     assert {name: len(folders) for name, folders in before.items()} == {"membership": 2, "trace_history": 2}
     now = warehouse.snapshot
     assert now is not None
-    (bucket,) = (row.bucket for row in warehouse.read("offset_history").where("group = 'a'").collect())
-    with warehouse.change("stream", anew=False, stream=now.stream, batch=now.batch):
-        # Whoever made the rows of the whole bucket again would have it again.
+    (bucket,) = (row.bucket for row in warehouse.read("offset_history").where("group_id = 'a'").collect())
+    with warehouse.change("stream", start_over=False, stream=now.stream, batch=now.batch):
+        # A batch that derived the whole bucket again would add these rows again.
         nothing = warehouse.read("offset_history").where("false")
         warehouse.write("trace_history", nothing, replaces=Scope([bucket], [BESIDE_A]))
     assert groups(warehouse) == ["a", "b"]
@@ -177,14 +180,13 @@ def test_a_batch_touches_what_it_is_about(spark: SparkSession, tmp_path: Path) -
     assert len({*warehouse._folders("trace_history")} & before["trace_history"]) == 1
 
 
-@pytest.mark.timeout(400)
-def test_what_goes_with_its_day_goes_of_groups_without_news_and_from_the_disk(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """A group of two days and one of another bucket; then, on the third, a commit of that one alone. Two days are kept,
-    and one snapshot. A change died without a word before all this."""
+def test_an_expired_day_leaves_idle_groups_and_the_disk(spark: SparkSession, tmp_path: Path) -> None:
+    """A group with two days and one in another bucket; on the third day only the second group commits.
+
+    Two days and one snapshot are kept. An older change has died.
+    """
     warehouse = Warehouse(spark, str(tmp_path / "out"), only={*PLACES, "membership"}, keep=1)
-    assert warehouse.files.create(f"changes/{new_write(time.time() - 3600)}", "")
+    assert warehouse.files.create(f"changes/{new_run(time.time() - 3600)}", "")
     remembered = spark.sparkContext._jsc.sc().getPersistentRDDs().size()
     source = trace(tmp_path / "in", ["a", "b", "a"], seconds=43_200)
     stream(warehouse, sort_out([str(source)]), days=2).awaitTermination()
@@ -194,16 +196,16 @@ def test_what_goes_with_its_day_goes_of_groups_without_news_and_from_the_disk(
     warehouse.refresh()
     assert history(warehouse) == [("a", None, 4), ("b", None, 8)]
     assert [(row.first, row.last) for row in warehouse.read("gaps").collect()] == [(6, 7)]
-    found = {
+    on_disk = {
         path.relative_to(tmp_path / "out" / "data").parent.as_posix() for path in (tmp_path / "out").rglob("*.parquet")
     }
-    named = {folder for folders in (warehouse._tables or {}).values() for folder in folders}
-    assert all(any(f"{folder}/".startswith(f"{each}/") for each in named) for folder in found), found
-    # Nor does Spark hold anything.
+    named_folders = {folder for folders in (warehouse._tables or {}).values() for folder in folders}
+    assert all(any(f"{folder}/".startswith(f"{each}/") for each in named_folders) for folder in on_disk), on_disk
+    # Spark holds nothing either.
     assert spark.sparkContext._jsc.sc().getPersistentRDDs().size() == remembered
 
 
-def test_what_fails_leaves_nothing_and_readers_never_see_a_part(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_failed_change_leaves_nothing_and_readers_see_whole_changes(spark: SparkSession, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     first, second = trace(tmp_path / "a", ["a"]), trace(tmp_path / "b", ["b"])
     warehouse = few(spark, out)
@@ -221,7 +223,7 @@ def test_what_fails_leaves_nothing_and_readers_never_see_a_part(spark: SparkSess
     assert groups(warehouse) == ["a"]
 
 
-def test_a_stream_stops_where_a_run_took_its_place(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_stops_after_a_run(spark: SparkSession, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     first, second = trace(tmp_path / "a", ["a"] * 40), trace(tmp_path / "b", ["b"])
     warehouse = few(spark, out)
@@ -236,7 +238,7 @@ def test_a_stream_stops_where_a_run_took_its_place(spark: SparkSession, tmp_path
     assert groups(warehouse) == ["b"]
 
 
-def test_a_stream_that_is_to_stop_begins_no_more_steps(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stopping_stream_begins_no_more_steps(spark: SparkSession, tmp_path: Path) -> None:
     stopped = Event()
     written: list[str] = []
 
@@ -251,22 +253,22 @@ def test_a_stream_that_is_to_stop_begins_no_more_steps(spark: SparkSession, tmp_
     assert stopped.wait(300)
     stop(spark, query)
     assert not query.isActive
-    # Those that had begun, side by side.
+    # The steps that had begun side by side.
     assert 1 <= len(written) <= spark.sparkContext.defaultParallelism
     assert warehouse.snapshots.numbers() == []
 
 
-def test_of_two_changes_of_one_snapshot_one_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_second_change_of_a_snapshot_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     one, other = (few(spark, str(tmp_path / "out")) for _ in range(2))
     with one.change("run"):
         pass
-    with pytest.raises(Overtaken), one.change("stream", anew=False), other.change("stream", anew=False):
+    with pytest.raises(Overtaken), one.change("stream", start_over=False), other.change("stream", start_over=False):
         pass
     assert other.snapshot is not None
     assert one.snapshot == other.snapshot
 
 
-def test_answers_that_rest_on_a_trace_that_lacks_something_say_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_answers_from_an_incomplete_trace_are_marked(spark: SparkSession, tmp_path: Path) -> None:
     whole, torn = trace(tmp_path / "whole", ["a"]), trace(tmp_path / "torn", ["b"])
     for folder in (whole, torn):
         lines = (folder / "trace.jsonl").read_text().splitlines()
@@ -283,5 +285,5 @@ def test_answers_that_rest_on_a_trace_that_lacks_something_say_so(spark: SparkSe
         build(warehouse, sort_out([str(whole), str(torn)]))
         answer(warehouse)
     rows = warehouse.result("causes").collect()
-    assert {(row.group, row.incomplete) for row in rows} == {("whole", False), ("torn", True)}
+    assert {(row.group_id, row.incomplete) for row in rows} == {("whole", False), ("torn", True)}
     shutil.rmtree(tmp_path / "out")

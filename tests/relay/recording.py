@@ -26,9 +26,9 @@ def running(*command: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def recording(upstream: str, trace: Path) -> Iterator[str]:
+def recording(upstream: str, trace: Path, *options: str) -> Iterator[str]:
     """The bootstrap address of a relay in front of `upstream`; the trace is whole when the block ends."""
     with running(
-        "trace", "record", "--upstream", upstream, "--listen", "127.0.0.1:0", "--trace", str(trace)
+        "trace", "record", "--upstream", upstream, "--listen", "127.0.0.1:0", "--trace", str(trace), *options
     ) as bootstrap:
         yield bootstrap

@@ -1,4 +1,4 @@
-"""Puppets in simulated time whose bytes go through the relay's lines, while the coordinator writes its own trace."""
+"""Puppets in simulated time with a relay between them and a coordinator that writes its own trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def at(events: Iterable[Mapping[str, Any]], now: float) -> Iterator[dict[str, An
 
 
 class Recorded:
-    """A simulation whose puppets come through a relay, and both traces of it."""
+    """A simulation with a relay between puppets and coordinator, and the traces of both."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int, **config: Any) -> None:
         network = Network(least=0.0005, most=0.004)
@@ -64,7 +64,7 @@ class Recorded:
         monkeypatch.setattr(kafka_shim.lab.puppets, "Link", RecordedLink)
 
     def name_topics(self) -> None:
-        """As the answer to a Metadata does, which every real client asks for."""
+        """Name the topics, as the Metadata answer does for every real client."""
         topics = [MetadataResponseTopic(0, topic.name, topic.id) for topic in self.simulation.cluster.topics.all()]
         line = ProxiedConnection(0, 1, "", clock=float, on_request=print, on_answer=print, note=print)
         self.record.on_answer(PendingRequest(line, ApiKey.METADATA, 12, 1), MetadataResponse(topics=topics))

@@ -1,6 +1,6 @@
-"""What the relay concludes of groups with epochs is what the trace of a coordinator has.
+"""The relay infers the same epochs and members of a group as the trace of a coordinator has.
 
-Puppets of each kind act in simulated time; seeds decide who comes, goes, dies, restarts, and when.
+Puppets of each kind act in simulated time; seeds choose the joins, leaves, deaths and restarts, and their times.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from kafka_shim.groups.trace import problems
 from kafka_shim.lab.consumer_puppets import ConsumerManner
 from kafka_shim.lab.puppets import Puppet
-from kafka_shim.why.history import History
+from kafka_shim.trace.history import History
+from kafka_shim.trace.schema import problems
 
 from .simulated import Events, Recorded
 
@@ -31,7 +31,9 @@ class Life:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: str, seed: int) -> None:
         self.kind = kind
         self.rng = random.Random(seed)
-        config = {"group.streams.initial.rebalance.delay.ms": "0"}
+        # Within an assignment interval there are epochs that no answer has, so a relay does not learn of them.
+        config = {f"group.{each}.assignment.interval.ms": "0" for each in MAKERS}
+        config["group.streams.initial.rebalance.delay.ms"] = "0"
         self.recorded = Recorded(monkeypatch, seed, **config)
         self.recorded.name_topics()
         self.members: list[Any] = []
@@ -42,12 +44,12 @@ class Life:
 
     def make(self, **script: Any) -> Puppet:
         script = {"client_id": f"m{len(self.members)}", **script}
-        made: Puppet = MAKERS[self.kind](self.recorded.simulation, **script)
-        self.members.append(made)
-        return made
+        puppet: Puppet = MAKERS[self.kind](self.recorded.simulation, **script)
+        self.members.append(puppet)
+        return puppet
 
     def act(self) -> None:
-        """One thing happens, and all its consequences."""
+        """Make one change, and run all its consequences."""
         playing = self.playing
         what = self.rng.choice(["join", "join", "leave", "crash", "restart", "roll", "silence"])
         if what == "join" or len(playing) < 3:
@@ -60,11 +62,11 @@ class Life:
                 self.recorded.run(self.rng.uniform(0.1, 3))
                 self.make(client_id=member.script.client_id, instance_id=member.script.instance_id)
             member.generation = -1
-        # Longer than a session: what happens between its end and the next heartbeat would come in the other order.
+        # Longer than a session: events between its end and the next heartbeat would have another order.
         self.recorded.run(60.0)
 
     def end(self) -> tuple[Events, Events]:
-        """What was concluded, and what was so."""
+        """Return the inferred events, and those of the coordinator."""
         self.recorded.run(120)
         self.recorded.record.finish()
         assert self.recorded.notes == []
@@ -81,7 +83,7 @@ def of(events: Events, kind: str, *fields: str) -> list[tuple[Any, ...]]:
 
 
 def ends_with(events: Events) -> dict[str, list[int]]:
-    """What each member has at the end."""
+    """Return the state of each member at the end."""
     has: dict[str, list[int]] = {}
     for event in events:
         if event["event"] == "reconciliation":
@@ -93,9 +95,7 @@ def ends_with(events: Events) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("seed", range(4))
-def test_epochs_are_concluded_as_the_coordinator_has_them(
-    monkeypatch: pytest.MonkeyPatch, seed: int, kind: str
-) -> None:
+def test_inferred_epochs_equal_the_coordinators_events(monkeypatch: pytest.MonkeyPatch, seed: int, kind: str) -> None:
     life = Life(monkeypatch, kind, seed)
     for _ in range(25):
         life.act()
@@ -107,27 +107,27 @@ def test_epochs_are_concluded_as_the_coordinator_has_them(
     assert ends_with(concluded) == ends_with(so)
 
 
-def test_whom_a_reconciliation_waits_for_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inferred_waits_equal_the_coordinators_events(monkeypatch: pytest.MonkeyPatch) -> None:
     life = Life(monkeypatch, "consumer", 1)
     life.make(think=7.0)
     life.recorded.run(20)
     life.make()
     concluded, so = life.end()
     fields = ("member_id", "generation", "state", "waits_for")
-    # The coordinator says again of a member that it waits still.
+    # The coordinator repeats the event of a member that still waits.
     steps = list(dict.fromkeys(of(so, "reconciliation", *fields)))
     assert of(concluded, "reconciliation", *fields) == steps
     assert any(holders for *_, holders in steps)
-    # The first target is known in part; the last has what everybody has in the end.
+    # The first target is known in part; the last equals the partitions of all members in the end.
     targets = [event for event in concluded if event["event"] == "target"]
-    assert [event["generation"] for event in targets] == [1, 1, 2, 2]
+    assert [event["generation"] for event in targets] == [2, 2, 3, 3]
     assert ends_with(so) == {
         member_id: [number for numbers in topics.values() for number in numbers]
         for member_id, topics in targets[-1]["assignments"].items()
     }
 
 
-def test_a_member_that_gives_nothing_up_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_never_revokes_causes_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     life = Life(monkeypatch, "consumer", 2)
     life.make(manner=ConsumerManner(never_revokes=True), rebalance_timeout=10.0)
     life.recorded.run(20)
@@ -139,7 +139,7 @@ def test_a_member_that_gives_nothing_up_is_found_out(monkeypatch: pytest.MonkeyP
     assert ("removed",) in of(concluded, "member", "change")
 
 
-def test_a_topic_that_grows_is_seen_by_partitions_nobody_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_partitions_show_that_a_topic_grew(monkeypatch: pytest.MonkeyPatch) -> None:
     life = Life(monkeypatch, "consumer", 3)
     for _ in range(2):
         life.make()

@@ -1,4 +1,4 @@
-"""What a group concludes from requests and answers that cross each other on their way."""
+"""Inference from requests and answers that cross each other on their way."""
 
 from typing import Any
 
@@ -38,13 +38,13 @@ class Seen:
 
     def refused(self, at: float, pending: PendingRequest, member_id: str) -> None:
         answer = JoinGroupResponse(0, ErrorCode.MEMBER_ID_REQUIRED, -1, None, None, "", False, member_id, [])
-        self.group.join_answered(pending, answer, at, {"event": "exchange"})
+        self.group.on_join_answer(pending, answer, at, {"event": "exchange"})
 
     def answered(self, at: float, pending: PendingRequest, generation: int, leader: str, members: list[str]) -> None:
         member_id = pending.request.member_id
         listed = [JoinGroupResponseMember(each, None, b"") for each in members] if member_id == leader else []
         answer = JoinGroupResponse(0, 0, generation, "consumer", "range", leader, False, member_id, listed)
-        self.group.join_answered(pending, answer, at, {"event": "exchange"})
+        self.group.on_join_answer(pending, answer, at, {"event": "exchange"})
 
     def rounds(self) -> list[tuple[Any, ...]]:
         return [
@@ -66,7 +66,7 @@ def test_a_join_that_passes_the_answers_of_the_round_before_is_the_cause_of_the_
     assert seen.rounds() == [(1, "NEW_MEMBER", "a", 1.0), (2, "NEW_MEMBER", "b", 3.9)]
 
 
-def test_a_join_that_was_refused_is_no_cause() -> None:
+def test_a_refused_join_causes_no_rebalance() -> None:
     seen = Seen()
     first = seen.join(1.0, "")
     seen.refused(1.1, first, "a")

@@ -1,4 +1,4 @@
-"""What a relay does with the bytes of one connection: all pass, few are read, and few of these are changed."""
+"""Bytes of one connection through a relay: all pass, few are read, and few of these change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ from kafka_shim.apis.wire import DecodeError, Message
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import encode_request_header, encode_response_header
 from kafka_shim.relay.frames import Frames, ReadPlan
-from kafka_shim.relay.proxied_connection import IN_FLIGHT, READ_BYTES, BrokersAnswer, PendingRequest, ProxiedConnection
+from kafka_shim.relay.proxied_connection import (
+    MAX_IN_FLIGHT,
+    READ_BYTES,
+    BrokersAnswer,
+    PendingRequest,
+    ProxiedConnection,
+)
 from tests.examples import examples
 
 
@@ -53,13 +59,13 @@ class Seen:
         )  # fmt: skip
 
     def back(self, data: bytes, chunk: int = 1 << 20) -> bytes:
-        """What passes to the client, every broker's port made 1 more."""
+        """Return the bytes for the client, with 1 added to every broker's port."""
         out = b""
         for start in range(0, len(data), chunk):
             for part in self.connection.from_broker(data[start : start + chunk]):
                 if isinstance(part, BrokersAnswer):
-                    for named in part.brokers:
-                        named.place.port = named.port + 1
+                    for broker in part.brokers:
+                        broker.place.port = broker.port + 1
                     part = part.changed()
                 out += part
         return out
@@ -67,9 +73,7 @@ class Seen:
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.tuples(st.binary(min_size=8, max_size=60), st.sampled_from(["pass", "read", "hold"]))), st.data())
-def test_every_byte_passes_once_in_order_however_it_is_cut(
-    frames: list[tuple[bytes, str]], data: st.DataObject
-) -> None:
+def test_every_byte_passes_once_and_in_order(frames: list[tuple[bytes, str]], data: st.DataObject) -> None:
     read: list[bytes] = []
     plan = iter([each for _, each in frames])
 
@@ -88,7 +92,7 @@ def test_every_byte_passes_once_in_order_however_it_is_cut(
     while whole:
         size = data.draw(st.integers(1, len(whole)))
         out += b"".join(cut.feed(whole[:size]))
-        most = max(most, cut.held)
+        most = max(most, cut.buffered)
         whole = whole[size:]
     assert out == b"".join(b"<" + each + b">" if how == "hold" else frame(each) for each, how in frames)
     assert read == [each if how != "pass" else each[:8] for each, how in frames]
@@ -123,7 +127,7 @@ def test_an_exchange_is_read_and_passes_untouched() -> None:
     ((pending, answered),) = seen.answered
     assert seen.pending == [pending]
     assert (pending.request.group_id, pending.arrived, pending.client_id, answered.error_code) == ("g", 3.0, "me", 27)
-    assert seen.connection.held == 0
+    assert seen.connection.buffered == 0
     assert not seen.connection.waiting
 
 
@@ -137,7 +141,7 @@ def test_a_request_is_taken_up_when_the_one_before_it_is_answered() -> None:
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_brokers_of_metadata_are_changed_and_nothing_else(version: int) -> None:
+def test_metadata_changes_only_in_its_brokers(version: int) -> None:
     seen = Seen()
     seen.connection.from_client(asks(MetadataRequest(topics=[]), version))
     brokers = [MetadataResponseBroker(node, f"b{node}", 9000 + node) for node in (1, 2)]
@@ -154,16 +158,16 @@ def test_coordinators_are_changed_unless_there_is_none(version: int) -> None:
     for host, port, expected in (("b", 9000, 9001), ("", -1, -1)):
         seen.connection.from_client(asks(request, version))
 
-        def found(port: int, host: str = host) -> FindCoordinatorResponse:
+        def coordinator_at(port: int, host: str = host) -> FindCoordinatorResponse:
             if version < 4:
                 return FindCoordinatorResponse(node_id=1, host=host, port=port)
             each = Coordinator(key="g", node_id=1, host=host, port=port, error_code=0, error_message="")
             return FindCoordinatorResponse(coordinators=[each])
 
-        assert seen.back(answers(10, found(port), version)) == answers(10, found(expected), version)
+        assert seen.back(answers(10, coordinator_at(port), version)) == answers(10, coordinator_at(expected), version)
 
 
-def test_new_leaders_are_changed_in_what_a_produce_is_answered() -> None:
+def test_new_leaders_in_a_produce_answer_are_changed() -> None:
     seen = Seen()
     seen.connection.from_client(asks(ProduceRequest(acks=-1, timeout_ms=1), 10))
     answer = ProduceResponse(node_endpoints=[NodeEndpoint(1, "b", 9000)])
@@ -186,7 +190,7 @@ def test_a_produce_without_acknowledgement_is_not_waited_for(version: int) -> No
     assert seen.notes == []
 
 
-def test_versions_and_apis_nobody_knows_pass_and_are_noted_once() -> None:
+def test_unknown_versions_and_apis_pass_and_are_noted_once() -> None:
     seen = Seen()
     for number in range(3):
         future = frame(encode_request_header(12, 99, number, "me") + b"whatever")
@@ -208,21 +212,21 @@ def test_a_request_that_cannot_be_read_passes_with_its_answer() -> None:
     assert "cannot be read" in seen.notes[0]
 
 
-def test_large_frames_pass_without_being_kept() -> None:
+def test_large_frames_pass_unbuffered() -> None:
     seen = Seen()
     seen.connection.from_client(frame(encode_request_header(1, 17, 7, "me") + b"fetch"))
     size = READ_BYTES * 5
     answer = frame((7).to_bytes(4, "big") + bytes(size))
     for data in cut(answer, 65536):
-        assert seen.connection.from_broker(data) == [data] or seen.connection.held == 0
-        assert seen.connection.held < 100_000
+        assert seen.connection.from_broker(data) == [data] or seen.connection.buffered == 0
+        assert seen.connection.buffered < 100_000
     assert not seen.connection.waiting
     fetched = answers(1, FetchResponse(), 17)
     seen.connection.from_client(frame(encode_request_header(1, 17, 7, "me") + b"fetch"))
     assert seen.back(fetched) == fetched
 
 
-def test_what_follows_an_old_sasl_handshake_only_passes() -> None:
+def test_bytes_after_an_old_sasl_handshake_pass_unread() -> None:
     seen = Seen()
     handshake = frame(encode_request_header(17, 0, 7, "me") + b"\x00\x05PLAIN")
     assert seen.connection.from_client(handshake) == handshake
@@ -238,7 +242,7 @@ def test_an_answer_to_another_request_ends_the_reading_not_the_passing() -> None
     stray = answers(12, HeartbeatResponse(), 4, 8)
     assert seen.back(stray) == stray
     assert seen.answered == []
-    more = asks(HeartbeatRequest("g", 1, "m"), 4) * (IN_FLIGHT + 10)
+    more = asks(HeartbeatRequest("g", 1, "m"), 4) * (MAX_IN_FLIGHT + 10)
     assert seen.connection.from_client(more) == more
     assert not seen.connection.waiting
 

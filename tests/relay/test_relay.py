@@ -1,4 +1,4 @@
-"""The relay on sockets: real clients through it, what it does when one side is slow, and what it tells an operator."""
+"""The relay on sockets: real clients, slow sides, and messages for an operator."""
 
 from __future__ import annotations
 
@@ -13,23 +13,31 @@ import trio
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
-from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_shim.apis.wire.frames import frame
-from kafka_shim.apis.wire.headers import encode_request_header
+from kafka_shim.apis.wire.headers import encode_request_header, encode_response_header
 from kafka_shim.cli import cli
-from kafka_shim.conformance.clients.crew import CLIENTS, SESSION_MS, SHORT_SESSION_MS, Crew, all_of
-from kafka_shim.groups.trace import problems
-from kafka_shim.relay.proxied_connection import IN_FLIGHT
+from kafka_shim.conformance.clients.client_processes import (
+    CLIENTS,
+    SESSION_MS,
+    SHORT_SESSION_MS,
+    ClientProcesses,
+    all_of,
+)
+from kafka_shim.relay.groups import Event
+from kafka_shim.relay.proxied_connection import MAX_IN_FLIGHT
 from kafka_shim.relay.record import Record
 from kafka_shim.relay.relay import Relay
+from kafka_shim.trace.schema import problems
 from tests.relay.recording import recording, running
+from tests.server.places import confirm_places
 
 
 def events_of(trace: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in trace.read_text().splitlines()]
 
 
-def test_real_clients_come_through_and_what_they_do_is_in_the_trace(tmp_path: Path) -> None:
+def test_real_clients_are_relayed_and_traced(tmp_path: Path) -> None:
     trace, own = tmp_path / "trace.jsonl", tmp_path / "own.jsonl"
     serve = ["serve", "--listen", "127.0.0.1:0", "--store", "memory:", "--brokers", "2", "--topic", "orders:6"]
     settings = ["group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=100"]
@@ -39,25 +47,26 @@ def test_real_clients_come_through_and_what_they_do_is_in_the_trace(tmp_path: Pa
         theirs = {int(address.rpartition(":")[2]) for address in upstream.split(",")}
         assert len(brokers) == 2
         assert not theirs & {broker.port for broker in brokers}
-        crew = Crew(bootstrap, "billing")
+        assert confirm_places(bootstrap, 2) == confirm_places(upstream.split(",")[0], 2)
+        processes = ClientProcesses(bootstrap, "billing")
         try:
             members = []
             for client, session_ms in (("kafka-python-3.0", SHORT_SESSION_MS), ("confluent-kafka-2.16", SESSION_MS)):
                 config = {"topics": ["orders"], "assignors": ["range"], "session_ms": session_ms}
-                members.append(crew.start(CLIENTS[client], **config))
-                crew.shared(members, all_of({"orders": 6}), [6 // len(members)] * len(members))
+                members.append(processes.start(CLIENTS[client], **config))
+                processes.shared(members, all_of({"orders": 6}), [6 // len(members)] * len(members))
             ids = [member.member_id for member in members]
             members[1].do("commit", offsets=[[*each, 5] for each in sorted(members[1].owns)])
             members[0].kill()
-            crew.shared(members[1:], all_of({"orders": 6}), [6])
+            processes.shared(members[1:], all_of({"orders": 6}), [6])
             members[1].close()
         finally:
-            crew.end()
+            processes.end()
     events = events_of(trace)
     assert [problem for event in events for problem in problems(event)] == []
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert [event["mono"] for event in events] == sorted(event["mono"] for event in events)
-    # Of the rounds it concludes what the server told, and each exchange is the one that the server answered.
+    # It infers the rounds of the server's trace, and each exchange has the server's answer.
     same = ("generation", "cause", "trigger", "leader", "protocol")
     rounds, server_rounds = (
         [[event[name] for name in same] for event in each if event["event"] == "round" and event["members"]]
@@ -74,8 +83,8 @@ def test_real_clients_come_through_and_what_they_do_is_in_the_trace(tmp_path: Pa
     assert sorted(map(repr, exchanges)) == sorted(map(repr, server_exchanges))
     (commit,) = [event for event in events if event["event"] == "commit"]
     assert [each["offset"] for each in commit["offsets"]] == [5, 5, 5]
-    left = [event["member_id"] for event in events if event["event"] == "member" and event["change"] == "left"]
-    assert left == [ids[1]]
+    leavers = [event["member_id"] for event in events if event["event"] == "member" and event["change"] == "left"]
+    assert leavers == [ids[1]]
 
 
 # In this process, in front of a broker of the test's
@@ -84,13 +93,14 @@ def test_real_clients_come_through_and_what_they_do_is_in_the_trace(tmp_path: Pa
 @asynccontextmanager
 async def relayed(
     broker: Callable[[trio.SocketStream], Awaitable[None]],
+    write: Callable[[list[Event], float], None] = lambda events, now: None,
 ) -> AsyncIterator[Callable[[], Awaitable[trio.SocketStream]]]:
-    """What connects a client to `broker` through a relay."""
+    """Yield a function that connects a client to `broker` through a relay."""
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         nursery.start_soon(trio.serve_listeners, broker, listeners)
         upstream = listeners[0].socket.getsockname()[:2]
-        record = Record(lambda events, now: None, trio.current_time)
+        record = Record(write, trio.current_time)
         relay = Relay(upstream, "127.0.0.1", 0, "127.0.0.1", record, trio.current_time)
         await nursery.start(relay.run)
 
@@ -123,7 +133,7 @@ async def test_a_client_that_does_not_read_stops_the_broker_not_the_relay() -> N
         await client.send_all(frame(encode_request_header(1, 17, 7, "me") + b"fetch"))
         before = -1
         while before != sent:
-            # Full when nothing more went in for a while.
+            # Full when no byte went in for a while.
             before = sent
             await trio.testing.wait_all_tasks_blocked(0.05)
         assert sent < size / 2
@@ -133,7 +143,7 @@ async def test_a_client_that_does_not_read_stops_the_broker_not_the_relay() -> N
         assert got[8:] == block * (size // len(block))
 
 
-async def test_a_client_that_asks_without_end_is_heard_no_further() -> None:
+async def test_a_client_with_too_many_requests_in_flight_is_not_read() -> None:
     got = 0
 
     async def broker(stream: trio.SocketStream) -> None:
@@ -150,10 +160,30 @@ async def test_a_client_that_asks_without_end_is_heard_no_further() -> None:
                 if number % 1000 == 0:
                     await trio.testing.wait_all_tasks_blocked()
         assert patience.cancelled_caught
-        assert got / one < IN_FLIGHT + (64 << 10) / one + 1
+        assert got / one < MAX_IN_FLIGHT + (64 << 10) / one + 1
 
 
-async def test_each_side_is_told_that_the_other_has_closed() -> None:
+async def test_connections_of_the_same_moment_have_numbers_of_their_own() -> None:
+    events: list[Event] = []
+
+    async def broker(stream: trio.SocketStream) -> None:
+        async for _ in stream:
+            await stream.send_all(frame(encode_response_header(12, 4, 1) + HeartbeatResponse(0, 0).encode(4)))
+
+    async def beat(connect: Callable[[], Awaitable[trio.SocketStream]]) -> None:
+        client = await connect()
+        await client.send_all(heartbeat(1))
+        await client.receive_some(100)
+
+    async with relayed(broker, lambda new, now: events.extend(new)) as connect, trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(beat, connect)
+    numbers = [event["conn"] for event in events if event["event"] == "exchange"]
+    assert sorted(numbers) == sorted(set(numbers))
+    assert len(numbers) == 20
+
+
+async def test_a_closed_side_closes_the_other() -> None:
     closed = trio.Event()
 
     async def broker(stream: trio.SocketStream) -> None:
@@ -173,11 +203,11 @@ async def test_each_side_is_told_that_the_other_has_closed() -> None:
             assert await client.receive_some(1) == b""
 
 
-async def test_clients_of_a_broker_that_is_gone_are_closed() -> None:
+async def test_clients_of_a_dead_broker_are_closed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        gone = listener.getsockname()[:2]
+        address = listener.getsockname()[:2]
     record = Record(lambda events, now: None, trio.current_time)
-    relay = Relay(gone, "127.0.0.1", 0, "127.0.0.1", record, trio.current_time)
+    relay = Relay(address, "127.0.0.1", 0, "127.0.0.1", record, trio.current_time)
     async with trio.open_nursery() as nursery:
         await nursery.start(relay.run)
         client = await trio.open_tcp_stream("127.0.0.1", relay.port)
@@ -186,15 +216,15 @@ async def test_clients_of_a_broker_that_is_gone_are_closed() -> None:
         nursery.cancel_scope.cancel()
 
 
-def test_what_cannot_be_is_one_sentence(tmp_path: Path) -> None:
+def test_unusable_options_are_one_sentence(tmp_path: Path) -> None:
     run = CliRunner()
     with socket.create_server(("127.0.0.1", 0)) as free:
-        gone = f"127.0.0.1:{free.getsockname()[1]}"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        there = f"127.0.0.1:{taken.getsockname()[1]}"
+        nowhere = f"127.0.0.1:{free.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        there = f"127.0.0.1:{listener.getsockname()[1]}"
         trace = str(tmp_path / "trace.jsonl")
         for options, expected in (
-            (["--upstream", gone, "--trace", trace], f"{gone} cannot be reached"),
+            (["--upstream", nowhere, "--trace", trace], f"{nowhere} cannot be reached"),
             (["--upstream", there, "--listen", there, "--trace", trace], f"{there} cannot be listened on"),
             (["--upstream", there, "--trace", str(tmp_path)], "is a directory"),
             (["--upstream", there, "--trace", str(tmp_path / "no" / "t.jsonl")], "cannot be written"),

@@ -1,6 +1,6 @@
-"""What the relay concludes from outside is what a coordinator told of itself.
+"""The relay infers from outside the same rounds as a coordinator writes into its trace.
 
-Puppets act in simulated time; seeds decide who comes, goes, dies, restarts, and when.
+Puppets act in simulated time; seeds choose the joins, leaves, deaths and restarts, and their times.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kafka_shim.groups.trace import problems
 from kafka_shim.lab.puppets import Puppet
+from kafka_shim.trace.schema import problems
 
 from .simulated import Recorded
 
@@ -20,7 +20,7 @@ NEAR = 0.001
 
 
 def act(recorded: Recorded, rng: random.Random, members: list[Puppet], script: dict[str, Any]) -> None:
-    """One thing happens, and all its consequences."""
+    """Make one change, and run all its consequences."""
     simulation = recorded.simulation
     playing = [member for member in members if member.generation >= 0]
     what = rng.choice(["join", "join", "leave", "crash", "restart", "roll", "silence"])
@@ -41,7 +41,7 @@ def act(recorded: Recorded, rng: random.Random, members: list[Puppet], script: d
 
 @pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
 @pytest.mark.parametrize("seed", range(12))
-def test_rounds_are_concluded_as_the_coordinator_told_them(
+def test_inferred_rounds_equal_the_coordinators_events(
     monkeypatch: pytest.MonkeyPatch, seed: int, protocol: str
 ) -> None:
     recorded = Recorded(monkeypatch, seed)
@@ -64,8 +64,8 @@ def test_rounds_are_concluded_as_the_coordinator_told_them(
         for each in ours["waited_for"]:
             assert each["ms"] == pytest.approx(waits[each["member_id"]], abs=NEAR * 1000)
         assert set(ours["dropped"]) == set(theirs["dropped"])
-    given = [[e["generation"], e["assignments"]] for e in recorded.concluded if e["event"] == "assignment"]
-    assert given == [[e["generation"], e["assignments"]] for e in recorded.events if e["event"] == "assignment"]
+    assignments = [[e["generation"], e["assignments"]] for e in recorded.concluded if e["event"] == "assignment"]
+    assert assignments == [[e["generation"], e["assignments"]] for e in recorded.events if e["event"] == "assignment"]
     changes = [
         sorted((event["member_id"], event["change"]) for event in events if event["event"] == "member")
         for events in (recorded.concluded, recorded.events)

@@ -19,7 +19,8 @@ from kafka_shim.server.session import Session
 
 
 class Client:
-    """A connection to `node`. It is a transport that keeps what was sent to it; `closed` once the server ended it."""
+    """A client's connection to `node`, and its transport, which keeps the answers. `closed` is set when the server
+    ended it."""
 
     def __init__(self, cluster: Cluster, node: Node) -> None:
         self.peer = "test"
@@ -61,17 +62,17 @@ class Client:
         self._in_flight.append((key, version))
         header = encode_request_header(key, version, len(self._in_flight), "test")
         self._receive(frame(header + request.encode(version)), self.cluster.clock())
-        # Also what is due at this very moment, as a round without initial delay is.
+        # The clock includes this moment: a round without initial delay is due at once.
         self.cluster.ticks.fire(self.cluster.clock())
 
     @property
     def heard(self) -> list[Any]:
-        """The answers that have come since this was last asked."""
+        """Return the answers since the last call."""
         answers, self._answers = self._answers, []
         return answers
 
     def ask(self, version: int, request: Message) -> Any:
-        """The answer to a request that is answered at once."""
+        """Send a request and return its immediate answer."""
         self.say(version, request)
         (answer,) = self.heard
         return answer
@@ -118,7 +119,7 @@ def fetch(group: str = "g", topic: str = "t") -> OffsetFetchRequest:
 
 
 def committed(client: Client, group: str = "g", topic: str = "t") -> int | str:
-    """The committed offset as this client's node tells it, or `error N`."""
+    """Return the committed offset at this client's node, or `error N`."""
     answer = client.ask(5, fetch(group, topic))
     if answer.error_code:
         return f"error {answer.error_code}"

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 
 class Process:
-    """`kafka-shim serve` on a database, on a free port of its own, another one after every start."""
+    """`kafka-shim serve` on a database, on a free port, a new one after every start."""
 
-    def __init__(self, url: str, node_id: int, *options: str) -> None:
+    def __init__(self, url: str, node_id: int, *options: str, listen: bool = True) -> None:
         self.node_id = node_id
         self.bootstrap = ""
         self._command = [
@@ -27,13 +27,14 @@ class Process:
             *options,
         ]
         self._command += ["--config", "group.initial.rebalance.delay.ms=0"]
+        if listen:
+            self._command += ["--listen", "127.0.0.1:0"]
         self._popen: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
         """Start it, unless it runs."""
         if self._popen is None:
-            command = [*self._command, "--listen", "127.0.0.1:0"]
-            self._popen = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            self._popen = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
 
     def ready(self) -> None:
         assert self._popen is not None
@@ -47,10 +48,17 @@ class Process:
         if self._popen is not None:
             self._popen.send_signal(number)
 
+    def stop(self) -> None:
+        """Stop it cleanly."""
+        self._end(signal.SIGTERM)
+
     def kill(self) -> None:
-        """It is gone from one moment to the next."""
+        """Kill it at once."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> None:
         if self._popen is not None:
-            self._popen.kill()
+            self._popen.send_signal(number)
             self._popen.wait()
             assert self._popen.stdout is not None
             self._popen.stdout.close()
@@ -60,7 +68,7 @@ class Process:
 
 @contextmanager
 def processes(url: str, *options: str, nodes: tuple[int, ...] = (1, 2, 3)) -> Iterator[list[Process]]:
-    """Processes that are ready, by node id."""
+    """Start processes; return them by node id when they are ready."""
     made = [Process(url, node, *options) for node in nodes]
     try:
         for process in made:

@@ -28,7 +28,7 @@ def connected(server: CoordinatorServer, broker: int) -> socket.socket:
 
 
 def answers(connection: socket.socket) -> bool:
-    """Whether a request gets an answer; False if the connection is closed instead."""
+    """Return True if a request gets an answer, False if the connection is closed instead."""
     request = frame(encode_request_header(10, 2, 1, "test") + FindCoordinatorRequest(key="g").encode(2))
     try:
         connection.sendall(request)
@@ -46,7 +46,7 @@ def is_refused(server: CoordinatorServer, broker: int) -> bool:
 
 
 @pytest.mark.parametrize("how", ["stop_broker", "kill_broker"])
-def test_a_broker_that_is_gone_has_no_connections_and_takes_none(server: CoordinatorServer, how: str) -> None:
+def test_a_stopped_broker_has_no_connections_and_takes_none(server: CoordinatorServer, how: str) -> None:
     with connected(server, 1) as to_first, connected(server, 2) as to_second:
         assert answers(to_first)
         getattr(server, how)(1)
@@ -55,7 +55,7 @@ def test_a_broker_that_is_gone_has_no_connections_and_takes_none(server: Coordin
         assert answers(to_second)
 
 
-def test_a_broker_that_is_back_has_its_old_address(server: CoordinatorServer) -> None:
+def test_a_restarted_broker_has_its_old_address(server: CoordinatorServer) -> None:
     before = server.bootstrap
     for _ in range(2):
         server.kill_broker(1)
@@ -66,7 +66,7 @@ def test_a_broker_that_is_back_has_its_old_address(server: CoordinatorServer) ->
     assert server.bootstrap == before
 
 
-def test_all_brokers_may_be_gone_for_a_while(server: CoordinatorServer) -> None:
+def test_all_brokers_may_be_down_for_a_while(server: CoordinatorServer) -> None:
     server.kill_broker(1)
     server.kill_broker(2)
     assert is_refused(server, 1)

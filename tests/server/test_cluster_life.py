@@ -1,4 +1,4 @@
-"""Partitions of `__consumer_offsets` that move, brokers that stop, are killed and come back: what clients are told."""
+"""Partitions of `__consumer_offsets` that move, brokers that stop, are killed and come back: the answers to clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.records import OffsetCommitKey
 from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.persistence.store import Entry, FencedError, Store
-from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.compose import make_cluster
 from tests.server.conversation import Client, commit, committed, error_of_commit, fetch, heartbeat, join, sync
 
 ADDRESSES = [Address(1, "127.0.0.1", 9001), Address(2, "127.0.0.1", 9002), Address(3, "127.0.0.1", 9003)]
@@ -42,7 +43,7 @@ THIRD = 6 - OWNER - OTHER
 async def cluster_of(
     brokers: int = 3, store: Store | None = None, load_seconds: float = 0.0, **settings: str
 ) -> AsyncIterator[Cluster]:
-    """A cluster whose clock is trio's."""
+    """Start a cluster on trio's clock."""
     named = {"group.initial.rebalance.delay.ms": "0"} | {
         name.replace("_", "."): text for name, text in settings.items()
     }
@@ -60,13 +61,13 @@ def client(cluster: Cluster, node_id: int) -> Client:
 
 
 def coordinator(client: Client, group: str = "g") -> int | str:
-    """Who coordinates a group, as this client's node tells it, or `error N`."""
+    """Return the coordinator of a group at this client's node, or `error N`."""
     found = client.ask(2, FindCoordinatorRequest(key=group))
     return f"error {found.error_code}" if found.error_code else found.node_id
 
 
 def stable_group(client: Client) -> str:
-    """Make "g" a group of one member in generation 1; the member's id."""
+    """Make "g" a group of one member in generation 1; return the member's id."""
     joined = client.ask(3, join())
     client.ask(3, sync(1, joined.member_id, joined.member_id))
     member_id: str = joined.member_id
@@ -76,7 +77,7 @@ def stable_group(client: Client) -> str:
 # Moving
 
 
-async def test_a_moved_partition_is_coordinated_by_the_other_broker_with_all_it_had() -> None:
+async def test_a_moved_partition_keeps_its_groups_at_the_other_broker() -> None:
     async with cluster_of() as cluster:
         old, new = client(cluster, OWNER), client(cluster, OTHER)
         member = stable_group(old)
@@ -125,7 +126,7 @@ async def test_parked_joins_and_syncs_are_answered_16_when_their_partition_moves
         assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
-async def test_while_a_partition_loads_everything_is_answered_14_and_heartbeats_0(
+async def test_a_loading_partition_answers_14_and_heartbeats_0(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with cluster_of() as cluster:
@@ -161,7 +162,7 @@ async def test_a_partition_that_moves_on_while_it_loads_is_loaded_once_where_it_
         assert PARTITION not in cluster.nodes[OTHER].groups.partitions()
 
 
-async def test_who_waits_for_loading_to_end_is_told_though_more_partitions_came_meanwhile(
+async def test_the_end_of_loading_is_signalled_though_more_partitions_came_in_between(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with cluster_of(load_seconds=4.0) as cluster:
@@ -176,7 +177,7 @@ async def test_who_waits_for_loading_to_end_is_told_though_more_partitions_came_
 # Brokers
 
 
-async def test_a_stopped_broker_answers_what_is_parked_and_then_closes() -> None:
+async def test_a_stopped_broker_answers_parked_requests_and_then_closes() -> None:
     async with cluster_of() as cluster:
         parked, other = client(cluster, OWNER), client(cluster, OTHER)
         stable_group(parked)
@@ -206,7 +207,7 @@ async def test_a_killed_broker_answers_nothing() -> None:
         assert waiting.heard == []
 
 
-async def test_what_a_killed_broker_acknowledged_its_successor_has() -> None:
+async def test_a_successor_has_the_acknowledged_commits_of_a_killed_broker() -> None:
     async with cluster_of() as cluster:
         owner = client(cluster, OWNER)
         member = stable_group(owner)
@@ -236,8 +237,8 @@ async def test_a_consumer_group_does_not_rebalance_when_the_server_starts_again_
             cluster.settle(cluster.clock())
             await cluster.durability.flushed()
             (answer,) = member.heard
-            assert (answer.error_code, answer.member_epoch) == (0, 1)
-            epoch = 1
+            assert (answer.error_code, answer.member_epoch) == (0, 2)
+            epoch = 2
         store.close()
 
 
@@ -258,7 +259,7 @@ async def test_the_new_id_of_a_static_member_outlives_the_coordinator_that_gave_
         assert successor.ask(3, beat).error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
-async def test_a_restarted_broker_gets_back_what_it_had_at_first() -> None:
+async def test_a_restarted_broker_gets_its_first_partitions_back() -> None:
     async with cluster_of() as cluster:
         before = dict(cluster.ownership.owners)
         up: list[int] = []
@@ -273,7 +274,7 @@ async def test_a_restarted_broker_gets_back_what_it_had_at_first() -> None:
         assert committed(client(cluster, OWNER)) == -1
 
 
-async def test_when_the_last_broker_is_gone_nobody_owns_anything_until_one_is_back() -> None:
+async def test_no_broker_owns_a_partition_until_the_first_returns() -> None:
     async with cluster_of(brokers=2) as cluster:
         cluster.kill_broker(1)
         cluster.kill_broker(2)
@@ -294,7 +295,7 @@ async def test_the_topics_of_a_stopped_broker_are_led_by_others() -> None:
         assert all(each.error_code == ErrorCode.NONE for each in topic.partitions)
 
 
-async def test_what_cannot_be_is_refused_in_one_sentence() -> None:
+async def test_impossible_operations_are_refused_in_one_sentence() -> None:
     async with cluster_of() as cluster:
         with pytest.raises(ValueError, match=r"There is no broker 7\."):
             cluster.stop_broker(7)
@@ -311,7 +312,7 @@ async def test_what_cannot_be_is_refused_in_one_sentence() -> None:
 
 
 class SlowStore(MemoryStore):
-    """Writes when it is let; `refuse` are partitions that belong to another process."""
+    """A store that writes on permission; `refuse` are partitions that belong to another process."""
 
     durable_at_once = False
 
@@ -335,7 +336,7 @@ def stored(store: MemoryStore, group: str) -> Any:
 
 
 def another_group(same_node: bool) -> str:
-    """A group of another partition, on the node of "g" or on another one."""
+    """Return a group of another partition, on the node of "g" or on another one."""
     return next(
         name
         for name in (f"g{number}" for number in range(1000))
@@ -343,7 +344,7 @@ def another_group(same_node: bool) -> str:
     )
 
 
-async def test_who_waits_for_the_store_when_the_partition_moves_is_answered_16_and_nobody_else() -> None:
+async def test_only_requests_of_a_moved_partition_that_wait_for_the_store_get_16() -> None:
     store = SlowStore()
     store.let.set()
     async with cluster_of(store=store) as cluster:
@@ -362,12 +363,12 @@ async def test_who_waits_for_the_store_when_the_partition_moves_is_answered_16_a
         await cluster.loader.idle.wait()
         await cluster.durability.flushed()
         assert [error_of_commit(answer) for answer in other.heard] == [ErrorCode.NONE]
-        # What was on its way when the partition moved may be there; what was not yet sent is not.
+        # Records on their way to the store may be there after the move; later ones are not.
         assert committed(client(cluster, OTHER)) == stored(store, "g") == 1
         assert stored(store, neighbour) == 3
 
 
-async def test_who_lists_groups_when_a_partition_moves_is_answered_with_those_that_stay() -> None:
+async def test_list_groups_during_a_move_shows_the_remaining_groups() -> None:
     store = SlowStore()
     store.let.set()
     async with cluster_of(store=store) as cluster:
@@ -446,7 +447,7 @@ async def test_an_explicit_retention_of_old_versions_counts_from_the_commit(
         assert committed(owner) == -1
 
 
-async def test_offsets_go_on_to_expire_where_the_partition_has_moved_to(autojump_clock: trio.testing.MockClock) -> None:
+async def test_offsets_expire_after_their_partition_moved(autojump_clock: trio.testing.MockClock) -> None:
     settings = {"offsets_retention_minutes": "10", "offsets_retention_check_interval_ms": "60000"}
     async with cluster_of(**settings) as cluster:
         client(cluster, OWNER).ask(7, commit(5))
@@ -459,7 +460,7 @@ async def test_offsets_go_on_to_expire_where_the_partition_has_moved_to(autojump
         assert committed(new) == -1
 
 
-async def test_offsets_of_a_member_that_lives_and_subscribes_never_expire(
+async def test_offsets_of_a_live_subscribed_member_never_expire(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     settings = {"offsets_retention_minutes": "10", "offsets_retention_check_interval_ms": "60000"}
@@ -478,7 +479,7 @@ async def test_offsets_of_a_member_that_lives_and_subscribes_never_expire(
         assert committed(owner) == -1
 
 
-async def test_deleting_a_topic_deletes_what_was_committed_in_it_on_every_broker() -> None:
+async def test_deleting_a_topic_deletes_its_offsets_on_every_broker() -> None:
     store = MemoryStore()
     async with cluster_of(store=store) as cluster:
         member = client(cluster, THIRD)

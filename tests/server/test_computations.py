@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from contextlib import ExitStack
 from typing import Any
 
 import trio
 import trio.testing
 
 from kafka_shim.groups.outbox import Outbox
-from kafka_shim.server.computations import Computations
+from kafka_shim.server.computations import SWITCH_SECONDS, Computations, switching_often
+from kafka_shim.server.failures import Failures
 
 
 class Noted:
@@ -28,11 +31,15 @@ class Noted:
             raise ValueError(self.name)
         return self.name
 
+    def stop(self) -> None:
+        self.notes.append((f"stop {self.name}", threading.current_thread() is threading.main_thread()))
+        self.gate.set()
+
     def finish(self, result: Any, now: float) -> None:
         self.notes.append((f"finish {result}", threading.current_thread() is threading.main_thread()))
 
 
-def test_they_are_computed_in_another_thread_and_finished_in_this_one() -> None:
+def test_computations_run_in_another_thread_and_finish_in_this_one() -> None:
     notes: list[tuple[str, bool]] = []
     gate = threading.Event()
 
@@ -44,7 +51,7 @@ def test_they_are_computed_in_another_thread_and_finished_in_this_one() -> None:
             if len(notes) == 4:
                 done.set()
 
-        computations = Computations(outbox, trio.current_time, lambda now: None, settle)
+        computations = Computations(outbox, trio.current_time, lambda now: None, settle, Failures())
         outbox.computations = [Noted(gate, notes, "one"), Noted(gate, notes, "two", fails=True)]
         computations.take()
         async with trio.open_nursery() as nursery:
@@ -57,3 +64,33 @@ def test_they_are_computed_in_another_thread_and_finished_in_this_one() -> None:
 
     trio.run(main)
     assert notes == [("compute one", False), ("finish one", True), ("compute two", False), ("finish two", True)]
+
+
+def test_end_of_the_process_stops_a_computation_and_waits_for_its_thread() -> None:
+    notes: list[tuple[str, bool]] = []
+    gate = threading.Event()
+
+    async def main() -> None:
+        outbox = Outbox()
+        computations = Computations(outbox, trio.current_time, lambda now: None, lambda now: None, Failures())
+        outbox.computations = [Noted(gate, notes, "one")]
+        computations.take()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(computations.run)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert notes == [("stop one", True), ("compute one", False)]
+
+
+def test_the_interpreter_changes_threads_often_until_the_last_computation_ends() -> None:
+    usual = sys.getswitchinterval()
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(switching_often())
+    second.enter_context(switching_often())
+    # The first ends before the second.
+    first.close()
+    assert sys.getswitchinterval() == SWITCH_SECONDS
+    second.close()
+    assert sys.getswitchinterval() == usual

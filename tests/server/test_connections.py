@@ -20,6 +20,7 @@ from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_shim.apis.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_shim.apis.metadata import MetadataRequest, MetadataResponse
 from kafka_shim.persistence.partition import partition_for
+from kafka_shim.security.tls import Tls
 from kafka_shim.server import reactor
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.server import ServerConfig, listen
@@ -48,11 +49,11 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 Wrap = Callable[[socket.socket], socket.socket] | None
 
 
-@pytest.fixture(params=["reactor", "streams", "TLS"])
+@pytest.fixture(params=["reactor", "streams", "TLS", "TLS over streams"])
 def served(request: pytest.FixtureRequest, certificate: tuple[Path, Path]) -> Iterator[tuple[CoordinatorServer, Wrap]]:
-    """A server of each kind of connection, and what a client does to a socket to speak with it."""
+    """Start a server for each type of connection; yield it with the function that turns a socket into a client's."""
     tls, wrap = None, None
-    if request.param == "TLS":
+    if request.param.startswith("TLS"):
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(*certificate)
         trusting = ssl.create_default_context(cafile=str(certificate[0]))
@@ -60,7 +61,9 @@ def served(request: pytest.FixtureRequest, certificate: tuple[Path, Path]) -> It
         def wrap(plain: socket.socket) -> socket.socket:
             return trusting.wrap_socket(plain, server_hostname="127.0.0.1")
 
-    config = ServerConfig(tls=tls, epoll=request.param == "reactor", cluster=ClusterConfig(topics={"orders": 2}))
+    config = ServerConfig(
+        tls=tls and Tls(lambda: tls), epoll="streams" not in request.param, cluster=ClusterConfig(topics={"orders": 2})
+    )
     server = CoordinatorServer(server_config=config)
     server.start()
     yield server, wrap
@@ -112,7 +115,7 @@ def test_a_bad_frame_ends_its_connection_alone(
         assert good.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
 
 
-def test_an_exception_nobody_foresaw_costs_its_connection_alone(
+def test_an_unexpected_exception_costs_its_connection_alone(
     served: tuple[CoordinatorServer, Wrap], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     server, wrap = served
@@ -150,7 +153,10 @@ def test_a_tls_server_survives_a_client_that_speaks_none(
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(*certificate)
     trusting = ssl.create_default_context(cafile=str(certificate[0]))
-    with CoordinatorServer(server_config=ServerConfig(tls=tls)) as server, caplog.at_level(logging.WARNING):
+    with (
+        CoordinatorServer(server_config=ServerConfig(tls=Tls(lambda: tls))) as server,
+        caplog.at_level(logging.WARNING),
+    ):
         with Client(server.bootstrap) as plain:
             plain.socket.sendall(request(ListGroupsRequest(), 0))
             while plain.socket.recv(1000):
@@ -160,6 +166,7 @@ def test_a_tls_server_survives_a_client_that_speaks_none(
             assert client.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
 
 
+@pytest.mark.second_stage("its time")
 def test_a_client_that_never_reads_is_closed(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(reactor, "STALLED", 0.2)
     with CoordinatorServer(topics={"orders": 2000}) as server, caplog.at_level(logging.WARNING):
@@ -177,10 +184,11 @@ def test_a_client_that_never_reads_is_closed(monkeypatch: pytest.MonkeyPatch, ca
 
 @contextmanager
 def _reactor() -> Iterator[tuple[reactor.Reactor, str]]:
-    """A reactor that serves when it is told to, and its address."""
+    """Start a reactor that serves on demand; yield it with its address."""
     made = cluster()
     listener = listen("127.0.0.1", 0, 1)[0]
-    served = reactor.Reactor(made, [(listener, made.nodes[1])])
+    served = reactor.Reactor(made)
+    served.accept(listener, made.nodes[1])
     try:
         yield served, f"127.0.0.1:{listener.getsockname()[1]}"
     finally:
@@ -193,7 +201,7 @@ def _serve_who_is_ready(served: reactor.Reactor) -> None:
 
 
 @pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
-def test_whose_request_came_first_is_served_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_served_in_order_of_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
     with _reactor() as (served, address), Client(address) as quick, Client(address) as patient:
         while len(served.connections) < 2:
             _serve_who_is_ready(served)
@@ -213,7 +221,7 @@ def test_whose_request_came_first_is_served_first(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
-def test_a_client_that_asks_and_goes_is_answered_and_forgotten() -> None:
+def test_a_client_that_sends_and_leaves_is_answered_and_forgotten() -> None:
     with _reactor() as (served, address), Client(address) as client:
         while not served.connections:
             _serve_who_is_ready(served)
@@ -245,7 +253,7 @@ def test_running_out_of_descriptors_refuses_connections_and_nothing_else(caplog:
         gc.collect()
         lonely = socket.socket()
         try:
-            # The lowest limit at which nothing more can be opened.
+            # The lowest limit at which no descriptor is free.
             resource.setrlimit(resource.RLIMIT_NOFILE, (lonely.fileno() + 1, before[1]))
             lonely.connect(("127.0.0.1", _port_of(server)))
             lonely.settimeout(10)
@@ -268,7 +276,7 @@ def test_a_fetch_is_answered_when_its_wait_is_over() -> None:
             assert client.read_frame()[:4] == correlation_id.to_bytes(4, "big")
 
 
-def test_every_broker_says_who_coordinates_a_group() -> None:
+def test_every_broker_names_the_coordinator_of_a_group() -> None:
     with CoordinatorServer(brokers=3) as server:
         addresses = server.bootstrap.split(",")
         assert len(set(addresses)) == 3
@@ -288,7 +296,7 @@ def test_every_broker_says_who_coordinates_a_group() -> None:
         assert len({partition_for(group, 50) % 3 for group in ("a", "b", "c", "grp", "test-group")}) > 1
 
 
-def test_a_configuration_that_cannot_be_is_refused_in_one_sentence() -> None:
+def test_an_invalid_configuration_is_refused_in_one_sentence() -> None:
     with (
         pytest.raises(ValueError, match=r"group\.max\.size must be an integer"),
         CoordinatorServer(config={"group.max.size": "many"}),
@@ -296,7 +304,7 @@ def test_a_configuration_that_cannot_be_is_refused_in_one_sentence() -> None:
         pass
 
 
-def test_a_connection_on_which_nothing_happens_is_closed_though_it_waits_for_an_answer(
+def test_an_idle_connection_is_closed_even_with_a_parked_request(
     served: tuple[CoordinatorServer, Wrap],
 ) -> None:
     server, wrap = served
@@ -305,7 +313,7 @@ def test_a_connection_on_which_nothing_happens_is_closed_though_it_waits_for_an_
     assert network is not None
 
     def look(at: float) -> int:
-        """Look for idle connections at this second; how many connections are left."""
+        """Check for idle connections at this second; return the number of connections that remain."""
 
         def there() -> int:
             connections = network.connections
@@ -333,7 +341,7 @@ def test_a_connection_on_which_nothing_happens_is_closed_though_it_waits_for_an_
         lively.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
 
 
-def test_idle_connections_are_looked_for_while_the_server_runs() -> None:
+def test_a_running_server_closes_idle_connections() -> None:
     with (
         CoordinatorServer(config={"connections.max.idle.ms": "50"}) as server,
         Client(server.bootstrap) as client,

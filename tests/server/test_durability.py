@@ -1,4 +1,4 @@
-"""No answer leaves before what it may show is durable; what a failing store does to clients (semantics 2.10)."""
+"""An answer leaves when its records are durable; a failing store fails the requests that wait (semantics 2.10)."""
 
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -9,6 +9,8 @@ import pytest
 import trio
 
 from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
 from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -25,14 +27,16 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.persistence.memory import MemoryStore
-from kafka_shim.persistence.store import Entry, StoreError
-from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.persistence.store import Entry, StoreError, records_of
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.compose import make_cluster
 from tests.server.wire import Wire, read, request
 from tests.waiting import until_in_trio as until
 
 
 class SlowStore(MemoryStore):
-    """A store that writes in a worker thread, one batch for every `let_one_go`; each may be told to fail."""
+    """A store that writes in a worker thread, one batch for every `let_one_go`, and fails on demand."""
 
     durable_at_once = False
 
@@ -45,6 +49,14 @@ class SlowStore(MemoryStore):
 
     def let_go(self, batches: int = 1) -> None:
         self._go.release(batches)
+
+    async def take_format(self, cluster: Cluster, nursery: trio.Nursery) -> None:
+        """Start a cluster that keeps its topics, and take its first batch: the format of a new store."""
+        self.let_go()
+        await nursery.start(cluster.run)
+        await cluster.loaded.wait()
+        await cluster.durability.flushed()
+        self.batches.clear()
 
     def write(self, batch: Sequence[Entry]) -> None:
         self.batches.append(list(batch))
@@ -60,13 +72,18 @@ class SlowStore(MemoryStore):
 
 
 @asynccontextmanager
-async def running(store: SlowStore, **settings: str) -> AsyncIterator[Cluster]:
-    """A cluster on this store, loaded, in a nursery of its own. Whatever hangs in the store at the end goes on."""
+async def running(store: SlowStore, *, lasting: bool = False, **settings: str) -> AsyncIterator[Cluster]:
+    """Run a cluster on this store. At the end, blocked writes of the store are released."""
     named = {"group.initial.rebalance.delay.ms": "0"} | {k.replace("_", "."): v for k, v in settings.items()}
-    cluster = make_cluster([Address(1, "localhost", 9092)], ClusterConfig(settings=named, topics={"orders": 2}), store)
+    cluster = make_cluster(
+        [Address(1, "localhost", 9092)], ClusterConfig(settings=named, topics={"orders": 2}, lasting=lasting), store
+    )
     async with trio.open_nursery() as nursery:
-        await nursery.start(cluster.run)
-        await cluster.loaded.wait()
+        if lasting:
+            await store.take_format(cluster, nursery)
+        else:
+            await nursery.start(cluster.run)
+            await cluster.loaded.wait()
         try:
             yield cluster
         finally:
@@ -84,12 +101,12 @@ def fetch() -> bytes:
 
 
 def committed(wire: Wire) -> int:
-    """The offset that an OffsetFetch has been answered."""
+    """Return the offset in an OffsetFetch answer."""
     return wire.answer(OffsetFetchResponse, 1)[1].topics[0].partitions[0].committed_offset
 
 
 def error_of(wire: Wire) -> int:
-    """The error that an OffsetCommit has been answered."""
+    """Return the error of an OffsetCommit answer."""
     return wire.answer(OffsetCommitResponse, 2)[1].topics[0].partitions[0].error_code
 
 
@@ -105,7 +122,39 @@ async def test_a_commit_is_answered_when_it_is_durable() -> None:
         assert error_of(wire) == 0
 
 
-async def test_nobody_is_shown_what_is_not_durable_yet() -> None:
+def huge_commit(offset: int) -> bytes:
+    """Return a commit of 59,999 partitions, of which one exists."""
+    partitions = [
+        OffsetCommitRequestPartition(number, offset, committed_metadata="") for number in (0, *range(2, 60_000))
+    ]
+    return request(
+        OffsetCommitRequest("billing", topics=[OffsetCommitRequestTopic("orders", partitions=partitions)]), 2
+    )
+
+
+@pytest.mark.parametrize("failure", [None, StoreError("The disk is full.")], ids=["stored", "refused"])
+async def test_huge_commit_is_answered_when_its_batch_has_ended(failure: StoreError | None) -> None:
+    store = SlowStore()
+    async with running(store) as cluster:
+        wire, neighbour, now = Wire(cluster), Wire(cluster), cluster.clock()
+        wire.receive(huge_commit(7), now)
+        await until(lambda: store.batches)
+        # The neighbour's answer comes after all turns of the huge commit that need no store.
+        neighbour.receive(request(DescribeGroupsRequest(["x" * 30_000] * 40), 5), now)
+        await until(lambda: neighbour.sent)
+        assert wire.sent == b""
+        store.failure = failure
+        store.let_go()
+        await until(lambda: wire.sent)
+        answer = wire.answer(OffsetCommitResponse, 2)[1]
+        codes = {each.partition_index: each.error_code for each in answer.topics[0].partitions}
+        assert len(codes) == 59_999
+        expected = ErrorCode.NONE if failure is None else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert codes[0] == expected
+        store.failure = None
+
+
+async def test_no_client_sees_a_commit_before_it_is_durable() -> None:
     store = SlowStore()
     async with running(store) as cluster:
         wire, reader, now = Wire(cluster), Wire(cluster), cluster.clock()
@@ -118,7 +167,7 @@ async def test_nobody_is_shown_what_is_not_durable_yet() -> None:
         assert committed(reader) == 7
 
 
-async def test_what_comes_while_a_batch_is_written_is_the_next_batch() -> None:
+async def test_records_during_a_write_form_the_next_batch() -> None:
     store = SlowStore()
     async with running(store) as cluster:
         wires, now = [Wire(cluster) for _ in range(5)], cluster.clock()
@@ -158,7 +207,7 @@ async def test_other_requests_do_not_wait_for_the_store() -> None:
 
 
 @pytest.mark.parametrize("error", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR])
-async def test_what_a_failed_batch_would_have_stored_never_was(error: ErrorCode) -> None:
+async def test_a_failed_batch_leaves_no_trace_in_memory(error: ErrorCode) -> None:
     store = SlowStore()
     async with running(store) as cluster:
         wire, reader, late, now = Wire(cluster), Wire(cluster), Wire(cluster), cluster.clock()
@@ -188,7 +237,53 @@ async def test_what_a_failed_batch_would_have_stored_never_was(error: ErrorCode)
         assert error_of(wire) == 0
 
 
-async def test_members_that_are_parked_when_the_store_fails_are_told_to_look_for_the_coordinator() -> None:
+async def test_a_failed_batch_fails_no_request_of_the_next_batch_about_other_partitions() -> None:
+    store = SlowStore()
+    async with running(store) as cluster:
+        wire, late, other, now = Wire(cluster), Wire(cluster), Wire(cluster), cluster.clock()
+        assert partition_for("billing", 50) != partition_for("shipping", 50)
+        store.failure = StoreError("The disk is full.", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        wire.receive(commit(1), now)
+        await until(lambda: store.batches)
+        late.receive(commit(2), now)
+        other.receive(commit(3, "shipping"), now)
+        store.let_go()
+        await until(lambda: wire.sent and late.sent)
+        assert [error_of(wire), error_of(late)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+        assert other.sent == b""
+        store.failure = None
+        store.let_go()
+        await until(lambda: other.sent)
+        assert error_of(other) == 0
+        assert [key.group for _, key, _ in records_of(store.batches[1])] == ["shipping"]
+
+
+def creation(topic: str) -> bytes:
+    return request(CreateTopicsRequest([CreatableTopic(topic, 1, 1)], 10_000), 5)
+
+
+async def test_a_failed_batch_of_topics_fails_no_commit_of_the_next_batch() -> None:
+    store = SlowStore()
+    async with running(store, lasting=True) as cluster:
+        wire, late, other, now = Wire(cluster), Wire(cluster), Wire(cluster), cluster.clock()
+        store.failure = StoreError("The disk is full.", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        wire.receive(creation("a"), now)
+        await until(lambda: store.batches)
+        late.receive(creation("b"), now)
+        other.receive(commit(3), now)
+        store.let_go()
+        await until(lambda: wire.sent and late.sent)
+        answers = [each.answer(CreateTopicsResponse, 5)[1] for each in (wire, late)]
+        assert [answer.topics[0].error_code for answer in answers] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+        assert other.sent == b""
+        store.failure = None
+        store.let_go()
+        await until(lambda: other.sent)
+        assert error_of(other) == 0
+        assert cluster.topics.named("b") is None
+
+
+async def test_parked_members_look_for_the_coordinator_after_the_store_fails() -> None:
     store = SlowStore()
     async with running(store, group_initial_rebalance_delay_ms="60000") as cluster:
         wire, now = Wire(cluster), cluster.clock()
@@ -219,7 +314,7 @@ async def test_a_partition_is_tried_again_until_it_is_loaded() -> None:
         assert store.load_failures == []
 
 
-async def test_a_store_that_does_not_answer_is_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+async def test_requests_fail_when_the_store_does_not_answer(autojump_clock: trio.testing.MockClock) -> None:
     store = SlowStore()
     async with running(store, offsets_commit_timeout_ms="5000") as cluster:
         wire, now = Wire(cluster), cluster.clock()
@@ -244,7 +339,7 @@ async def test_a_store_that_is_durable_at_once_answers_at_once() -> None:
     assert cluster.durability.durable == 1
 
 
-async def test_an_end_of_a_transaction_that_is_not_stored_shows_in_no_log() -> None:
+async def test_no_log_shows_the_unstored_end_of_a_transaction() -> None:
     store = SlowStore()
     async with running(store) as cluster:
         wire = Wire(cluster)

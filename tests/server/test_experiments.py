@@ -1,4 +1,4 @@
-"""What a server serves beside Kafka's APIs if it is asked to; and nothing of that if it is not."""
+"""The APIs of experiments are served on request, and only then."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_shim.apis.keys import ExperimentalKey
 from kafka_shim.apis.profiles import PROFILES
+from kafka_shim.apis.releases import DEFAULT_RELEASE
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import encode_request_header
@@ -29,7 +30,7 @@ def advertised(client: Client) -> dict[int, tuple[int, int]]:
     return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
 
-def test_experiments_are_not_among_the_requests_of_every_server() -> None:
+def test_requests_of_every_server_include_no_experiment() -> None:
     assert not set(REQUESTS) & set(ExperimentalKey)
     assert experiments.load([]).apis == {}
     every = experiments.load(EXPERIMENTS)
@@ -39,13 +40,13 @@ def test_experiments_are_not_among_the_requests_of_every_server() -> None:
 def test_a_server_without_experiments_does_not_import_them() -> None:
     program = """
 import sys
-from kafka_shim.server.cluster import ClusterConfig, make_cluster
+from kafka_shim.server.cluster import ClusterConfig
+from kafka_shim.server.compose import make_cluster
 from kafka_shim.broker.topics import Node
 from kafka_shim import cli
 import kafka_shim.control.run, kafka_shim.testing.kit, kafka_shim.lab.simulator
 make_cluster([Node(1, "localhost", 9092)], ClusterConfig())
-wanted = ("experimental.", "client_assignors.", "server.client_assignors", "client_assignor_puppets", "server.designs",
-          "groups.registered", "registered_puppets")
+wanted = ("experimental.", "kafka_shim.experiments", "client_assignor_puppets", "registered_puppets")
 print([name for name in sys.modules if any(each in name for each in wanted)])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT)
@@ -54,7 +55,7 @@ print([name for name in sys.modules if any(each in name for each in wanted)])
 
 def test_the_apis_of_an_experiment_are_advertised_and_served_only_then() -> None:
     with CoordinatorServer() as server, Client(server.bootstrap) as client:
-        assert advertised(client) == PROFILES["4.2"]
+        assert advertised(client) == PROFILES[DEFAULT_RELEASE]
         for key in ExperimentalKey:
             with Client(server.bootstrap) as other:
                 other.socket.sendall(frame(encode_request_header(key, 0, 1, "test") + bytes(16)))
@@ -62,7 +63,7 @@ def test_the_apis_of_an_experiment_are_advertised_and_served_only_then() -> None
     for name in EXPERIMENTS:
         own = experiments.load([name])
         with CoordinatorServer(experimental=[name]) as server, Client(server.bootstrap) as client:
-            assert advertised(client) == PROFILES["4.2"] | dict.fromkeys(own.apis, (0, 0))
+            assert advertised(client) == PROFILES[DEFAULT_RELEASE] | dict.fromkeys(own.apis, (0, 0))
             for api in own.apis.values():
                 assert isinstance(client.ask(api.request(), 0, api.response), api.response)
                 with Client(server.bootstrap) as other:
@@ -70,7 +71,7 @@ def test_the_apis_of_an_experiment_are_advertised_and_served_only_then() -> None
                     assert other.is_closed_by_server()
 
 
-def test_every_row_can_name_what_a_request_concerns() -> None:
+def test_every_row_names_the_subjects_of_a_request() -> None:
     whole = experiments.load(EXPERIMENTS)
     for key, row in whole.rows.items():
         request = whole.apis[key].request()
@@ -81,7 +82,7 @@ def test_every_row_can_name_what_a_request_concerns() -> None:
             assert row.sender(request).member_id == "m"
 
 
-def test_the_command_line_offers_the_experiments_there_are() -> None:
+def test_the_command_line_offers_all_experiments() -> None:
     (option,) = [each for each in serve.params if each.name == "experimental"]
     assert list(option.type.choices) == list(EXPERIMENTS)  # type: ignore[attr-defined]
 
@@ -91,7 +92,7 @@ def test_an_unknown_experiment_is_one_sentence() -> None:
         experiments.load(["none"])
     with pytest.raises(ValueError, match="There is no experiment 'none'"):
         CoordinatorServer(experimental=["none"])
-    with pytest.raises(ValueError, match="experimental are a list of names"):
+    with pytest.raises(ValueError, match="experimental must be a list of names"):
         CoordinatorServer(experimental="designs")
 
 

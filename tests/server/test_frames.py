@@ -1,4 +1,4 @@
-"""The bytes of requests and answers, while somebody watches, and the row of the table that a request met."""
+"""The bytes of requests and answers for a page that watches, and the row of the table for each request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from kafka_shim.apis.streams_group_heartbeat import (
 )
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.server import frames as frames_module
-from kafka_shim.server.cluster import ClusterConfig, make_cluster
+from kafka_shim.server.cluster import ClusterConfig
+from kafka_shim.server.compose import make_cluster
 from kafka_shim.server.frames import FrameHistory
 from tests.server.conversation import join, sync
 from tests.server.wire import Wire, cluster, read, request
@@ -44,7 +45,7 @@ def watch(wire: Wire) -> Iterator[FrameHistory]:
 
 
 def stable(wire: Wire) -> str:
-    """A group with one member; its id."""
+    """Create a group with one member; return its id."""
     wire.receive(request(join("billing"), 2, 1))
     wire.cluster.ticks.fire(100.0)
     member_id: str = wire.answer(JoinGroupResponse, 2)[1].member_id
@@ -53,7 +54,7 @@ def stable(wire: Wire) -> str:
     return member_id
 
 
-def test_the_bytes_are_those_that_came_and_went(wire: Wire, watch: FrameHistory) -> None:
+def test_frames_keep_the_bytes_of_requests_and_answers(wire: Wire, watch: FrameHistory) -> None:
     member_id = stable(wire)
     sent = request(HeartbeatRequest("billing", 1, member_id, None), VERSION, 7)
     wire.receive(sent)
@@ -66,7 +67,7 @@ def test_the_bytes_are_those_that_came_and_went(wire: Wire, watch: FrameHistory)
     assert watch.find(1, 8) is not None
 
 
-def test_the_row_is_the_one_that_the_request_met(wire: Wire, watch: FrameHistory) -> None:
+def test_frames_name_the_row_of_each_request(wire: Wire, watch: FrameHistory) -> None:
     wire.receive(request(join("billing"), 2, 1))
     first = watch.find(1, 1)
     assert first is not None
@@ -97,7 +98,7 @@ def test_a_heartbeat_of_a_consumer_group_met_the_steps_of_its_members_state() ->
     with history.watching():
         first = ConsumerGroupHeartbeatRequest("new", "m" * 22, 0, None, None, 60_000, ["orders"], None, None, [])
         wire.receive(request(first, 0, 1))
-        again = ConsumerGroupHeartbeatRequest("new", "m" * 22, 1, topic_partitions=None)
+        again = ConsumerGroupHeartbeatRequest("new", "m" * 22, 2, topic_partitions=None)
         wire.receive(request(again, 0, 2))
         gone = ConsumerGroupHeartbeatRequest("new", "m" * 22, -1, topic_partitions=None)
         wire.receive(request(gone, 0, 3))
@@ -110,7 +111,7 @@ def test_a_heartbeat_of_a_consumer_group_met_the_steps_of_its_members_state() ->
 
 
 def rows(history: FrameHistory) -> list[tuple[str, str, str, str, int] | None]:
-    """For each request its row: table, trigger, what it found, what is done then, and the error."""
+    """Return the row of each request: table, trigger, state, action and error."""
     met = [pair.row for pair in history]
     return [
         None
@@ -129,7 +130,7 @@ def test_a_heartbeat_of_a_share_group_met_the_row_that_answered_it() -> None:
     history = FrameHistory(wire.cluster.nodes.values)
     beats = [
         (0, "a", ["orders"]),
-        (1, "a", None),
+        (2, "a", None),
         (0, "b", ["orders"]),
         (9, "a", None),
         (-1, "a", None),
@@ -145,11 +146,11 @@ def test_a_heartbeat_of_a_share_group_met_the_row_that_answered_it() -> None:
         met = rows(history)
         assert [None if row is None else row[2] for row in met] == [
             "no group",
-            "the member, at this epoch or one after it",
-            "a full group that it is not in",
+            "the member, at this epoch or the next one",
+            "a full group without this member",
             "the member, at another epoch",
             "the member, at another epoch",
-            "a group that it is not in",
+            "a group without this member",
             "a group of another kind",
             None,
         ]
@@ -201,7 +202,7 @@ def test_a_request_of_an_experiment_met_a_row_of_its_own_kind() -> None:
         assert [row and row[4] for row in rows(history)] == [None, 0, 0, 22, 69, 0]
 
 
-def test_nothing_is_kept_of_what_came_before_or_after(wire: Wire) -> None:
+def test_frames_keep_only_requests_while_a_page_watches(wire: Wire) -> None:
     history = FrameHistory(wire.cluster.nodes.values)
     member_id = stable(wire)
     wire.receive(request(HeartbeatRequest("billing", 1, member_id, None), VERSION, 3))
@@ -220,12 +221,12 @@ def test_a_malformed_request_is_kept_too(wire: Wire, watch: FrameHistory) -> Non
     assert wire.is_closed
     found = watch.find(1, 9)
     assert found is not None
-    shown = found.shown()
+    shown = found.as_dict()
     assert shown["answer"] is None
     assert shown["request"]["pieces"][-1]["text"] == "bytes of no field"
 
 
-def test_a_correlation_id_that_is_given_twice_is_told_apart_by_the_time(wire: Wire, watch: FrameHistory) -> None:
+def test_time_tells_apart_frames_with_equal_correlation_ids(wire: Wire, watch: FrameHistory) -> None:
     member_id = stable(wire)
     for now in (101.0, 102.0):
         wire.receive(request(HeartbeatRequest("billing", 1, member_id, None), VERSION, 7), now)
@@ -235,7 +236,7 @@ def test_a_correlation_id_that_is_given_twice_is_told_apart_by_the_time(wire: Wi
     assert watch.find(1, 7, 103.0) is None
 
 
-def test_only_so_many_bytes_are_kept(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_keep_a_limited_number_of_bytes(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     history = FrameHistory(wire.cluster.nodes.values, kept_bytes=3000)
     monkeypatch.setattr(frames_module, "LARGEST", 200)
     with history.watching():

@@ -53,8 +53,10 @@ def errors(answer: OffsetCommitResponse) -> dict[tuple[str, int], int]:
                 "t",
                 "g",
                 topics=[
-                    TxnOffsetCommitRequestTopic("orders", [TxnOffsetCommitRequestPartition(n, 5) for n in (0, 7)]),
-                    TxnOffsetCommitRequestTopic("nowhere", [TxnOffsetCommitRequestPartition(0, 5)]),
+                    TxnOffsetCommitRequestTopic(
+                        "orders", partitions=[TxnOffsetCommitRequestPartition(n, 5) for n in (0, 7)]
+                    ),
+                    TxnOffsetCommitRequestTopic("nowhere", partitions=[TxnOffsetCommitRequestPartition(0, 5)]),
                 ],
             ),
             5,
@@ -78,7 +80,7 @@ def errors(answer: OffsetCommitResponse) -> dict[tuple[str, int], int]:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Message) else "",
 )
-def test_a_rule_asked_twice_answers_the_same(request_: Any, version: int) -> None:
+def test_a_rule_called_twice_answers_the_same(request_: Any, version: int) -> None:
     to = cluster(topics={"orders": 2})
     node = next(iter(to.nodes.values()))
     before = repr(request_)
@@ -96,7 +98,7 @@ def test_a_rule_asked_twice_answers_the_same(request_: Any, version: int) -> Non
 def test_decoding_gives_topics_their_names_once() -> None:
     to = cluster(topics={"orders": 2})
     node = next(iter(to.nodes.values()))
-    topic_id = node.broker.topic_id("orders")
+    topic_id = node.broker.topics.topic_id("orders")
     assert topic_id is not None
     commit = OffsetCommitRequest(
         "g",

@@ -1,4 +1,4 @@
-"""Several processes on one PostgreSQL database, here clusters of one test: who owns what, and who must not answer."""
+"""Several processes on one PostgreSQL database, here clusters of one test: owners of partitions, and late answers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ from kafka_shim.broker.topics import Node as Address
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.postgres import PostgresStore
 from kafka_shim.persistence.store import Entry, StoreError
-from kafka_shim.server.cluster import ClusterConfig, make_cluster
+from kafka_shim.server.cluster import ClusterConfig
+from kafka_shim.server.compose import make_cluster
 from kafka_shim.server.placement import id_of, leader_of
 from tests import postgres
 from tests.server.conversation import Client, commit, committed, error_of_commit, fetch, heartbeat, join, sync
 from tests.waiting import until_in_trio as until
 
-pytestmark = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
+pytestmark = [
+    pytest.mark.second_stage("several servers on PostgreSQL"),
+    pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed"),
+]
 
 PARTITION = partition_for("g", 50)
 LEASE_S = 1.2
@@ -45,7 +49,7 @@ def url(server: str) -> str:
 
 
 class Process:
-    """A cluster of one node, with a store and a clock of its own: `away` seconds are what it has slept."""
+    """A cluster of one node, with its own store and clock: `away` is the time it has slept, in seconds."""
 
     def __init__(self, url: str, node_id: int, lease_s: float) -> None:
         self.away = 0.0
@@ -71,7 +75,7 @@ class Process:
             await self.cluster.run(task_status)
 
     def crash(self) -> None:
-        """Be gone without a word: the leases stay, and run out."""
+        """Stop at once: the leases stay, and run out."""
         self._scope.cancel()
 
     def leave(self) -> None:
@@ -81,7 +85,7 @@ class Process:
 
 @asynccontextmanager
 async def processes(url: str, *node_ids: int, lease_s: float = LEASE_S) -> AsyncIterator[list[Process]]:
-    """Processes that have shared the partitions among them."""
+    """Start processes and wait until they have shared the partitions."""
     async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
         made = []
         for node_id in node_ids:
@@ -96,7 +100,7 @@ async def processes(url: str, *node_ids: int, lease_s: float = LEASE_S) -> Async
 
 
 def is_shared(made: list[Process]) -> bool:
-    """Every process has its share loaded, and all agree on who has what."""
+    """Return True if every process has its share loaded, and all agree on the owners."""
     owners = made[0].cluster.ownership.owners
     shares = [len(process.node.groups.shards) for process in made]
     return (
@@ -108,12 +112,12 @@ def is_shared(made: list[Process]) -> bool:
 
 
 def owner_first(made: list[Process]) -> list[Process]:
-    """The processes, the coordinator of "g" first."""
+    """Return the processes, the coordinator of "g" first."""
     return sorted(made, key=lambda process: process.cluster.ownership.owners[PARTITION] != process.node.id)
 
 
 async def answer(client: Client, version: int, request: Message) -> Any:
-    """The answer to a request that has to wait for the store."""
+    """Return the answer to a request that waits for the store."""
     client.say(version, request)
     heard: list[Any] = []
 
@@ -131,7 +135,7 @@ async def acknowledged(client: Client, offset: int) -> None:
 
 
 async def stable_group(client: Client) -> str:
-    """Make "g" a group of one member in generation 1; the member's id."""
+    """Make "g" a group of one member in generation 1; return the member's id."""
     member: str = (await answer(client, 3, join())).member_id
     assert (await answer(client, 3, sync(1, member, member))).error_code == ErrorCode.NONE
     return member
@@ -141,18 +145,17 @@ async def test_all_processes_name_the_same_nodes_coordinators_leaders_and_topics
     async with processes(url, 1, 2, 3) as made:
         clients = [process.client() for process in made]
         described = [client.ask(0, DescribeClusterRequest()) for client in clients]
-        assert [[(b.broker_id, b.port) for b in answer.brokers] for answer in described] == [
+        assert [[(b.broker_id, b.port) for b in each.brokers] for each in described] == [
             [(1, 9001), (2, 9002), (3, 9003)]
         ] * 3
-        assert len({answer.cluster_id for answer in described}) == 1
+        assert len({each.cluster_id for each in described}) == 1
         for group in ("g", "h", "i", "j"):
             found = [client.ask(2, FindCoordinatorRequest(key=group)) for client in clients]
-            assert len({answer.node_id for answer in found}) == 1
+            assert len({each.node_id for each in found}) == 1
             (owner,) = [p for p in made if p.node.groups.partition_of(group) in p.node.groups.shards]
             assert found[0].node_id == owner.node.id
-        metadata = [
-            {topic.name: topic for topic in client.ask(12, MetadataRequest(topics=None)).topics} for client in clients
-        ]
+        answers = [await answer(client, 12, MetadataRequest(topics=None)) for client in clients]
+        metadata = [{topic.name: topic for topic in each.topics} for each in answers]
         assert metadata[0]["t"] == metadata[1]["t"] == metadata[2]["t"]
         assert metadata[0]["__consumer_offsets"].topic_id == id_of(made[0].store.cluster_seed, "__consumer_offsets")
         offsets = [[each.leader_id for each in topics["__consumer_offsets"].partitions] for topics in metadata]
@@ -165,7 +168,7 @@ async def test_a_process_that_joins_has_its_share_without_waiting_for_a_renewal(
         assert trio.current_time() - began < 10.0
 
 
-async def test_a_group_is_where_its_partition_is_and_nowhere_else(url: str) -> None:
+async def test_only_the_owner_of_its_partition_has_a_group(url: str) -> None:
     async with processes(url, 1, 2) as made:
         owner, other = owner_first(made)
         await acknowledged(owner.client(), 5)
@@ -174,7 +177,7 @@ async def test_a_group_is_where_its_partition_is_and_nowhere_else(url: str) -> N
         assert other.client().ask(3, join()).error_code == ErrorCode.NOT_COORDINATOR
 
 
-async def test_what_a_dead_process_acknowledged_its_successor_has_within_the_lease(url: str) -> None:
+async def test_a_successor_has_acknowledged_commits_of_a_dead_process_within_the_lease(url: str) -> None:
     async with processes(url, 1, 2) as made:
         owner, other = owner_first(made)
         await acknowledged(owner.client(), 5)
@@ -189,7 +192,7 @@ async def test_what_a_dead_process_acknowledged_its_successor_has_within_the_lea
         assert {b.broker_id for b in other.client().ask(0, DescribeClusterRequest()).brokers} == {other.node.id}
 
 
-async def test_a_process_that_leaves_is_not_waited_for(url: str) -> None:
+async def test_a_leaving_process_hands_over_at_once(url: str) -> None:
     async with processes(url, 1, 2, lease_s=6.0) as made:
         owner, other = owner_first(made)
         owner.leave()
@@ -198,7 +201,7 @@ async def test_a_process_that_leaves_is_not_waited_for(url: str) -> None:
         assert trio.current_time() - left < 4.0
 
 
-async def test_a_process_that_slept_answers_nobody_before_its_leases_are_renewed(url: str) -> None:
+async def test_a_process_that_slept_refuses_all_requests_until_its_leases_are_renewed(url: str) -> None:
     async with processes(url, 1, 2) as made:
         owner, _ = owner_first(made)
         await acknowledged(owner.client(), 5)
@@ -207,7 +210,7 @@ async def test_a_process_that_slept_answers_nobody_before_its_leases_are_renewed
         parked.say(3, join())
         assert parked.heard == []
         owner.away = LEASE_S
-        # Nothing in between: neither a timer nor a renewal was there to notice it.
+        # No timer and no renewal in between could notice it.
         assert sleeper.ask(3, heartbeat(1, member)).error_code == ErrorCode.NOT_COORDINATOR
         assert [answer.error_code for answer in parked.heard] == [ErrorCode.NOT_COORDINATOR]
         assert committed(sleeper) == "error 16"
@@ -216,7 +219,7 @@ async def test_a_process_that_slept_answers_nobody_before_its_leases_are_renewed
         assert owner.node.groups.shards == {}
 
 
-async def test_what_was_asked_before_a_process_slept_is_not_answered_after_it(url: str) -> None:
+async def test_requests_from_before_a_sleep_are_refused_after_it(url: str) -> None:
     async with processes(url, 1, 2) as made:
         owner, _ = owner_first(made)
         await acknowledged(owner.client(), 5)
@@ -235,7 +238,7 @@ async def test_what_was_asked_before_a_process_slept_is_not_answered_after_it(ur
         assert heard[1].error_code == ErrorCode.NOT_COORDINATOR
 
 
-async def test_a_process_whose_leases_nobody_took_while_it_slept_goes_on_with_them(url: str) -> None:
+async def test_a_process_that_slept_goes_on_with_leases_that_are_still_free(url: str) -> None:
     async with processes(url, 1) as made:
         (alone,) = made
         await acknowledged(alone.client(), 5)
@@ -246,7 +249,7 @@ async def test_a_process_whose_leases_nobody_took_while_it_slept_goes_on_with_th
         assert alone.store.epochs[PARTITION] == 1
 
 
-async def test_a_partition_taken_over_unnoticed_is_fenced_and_given_up_alone(url: str) -> None:
+async def test_a_partition_with_a_new_owner_is_fenced_and_given_up_alone(url: str) -> None:
     async with processes(url, 1, lease_s=600.0) as made:
         (alone,) = made
         thief = PostgresStore(url, 50, lease_s=600.0)
@@ -279,7 +282,7 @@ async def test_a_read_that_waited_for_a_fenced_write_is_refused(url: str) -> Non
         assert [answer.error_code for answer in reader.heard] == [ErrorCode.NOT_COORDINATOR]
 
 
-async def test_a_database_that_is_gone_ends_the_leases_and_its_return_brings_them_back(url: str) -> None:
+async def test_a_lost_database_ends_the_leases_and_its_return_brings_them_back(url: str) -> None:
     async with processes(url, 1) as made:
         (alone,) = made
         await acknowledged(alone.client(), 5)
@@ -292,7 +295,7 @@ async def test_a_database_that_is_gone_ends_the_leases_and_its_return_brings_the
         assert committed(alone.client()) == 5
 
 
-async def test_an_id_in_use_is_refused_and_that_of_the_dead_is_waited_out(url: str) -> None:
+async def test_an_id_in_use_is_refused_and_the_id_of_a_dead_process_is_free_after_its_lease(url: str) -> None:
     async with processes(url, 1) as made:
         rival = Process(url, 1, LEASE_S)
         with pytest.raises(ExceptionGroup) as refused:
@@ -305,7 +308,7 @@ async def test_an_id_in_use_is_refused_and_that_of_the_dead_is_waited_out(url: s
             assert len(again[0].node.groups.shards) == 50
 
 
-def test_a_node_that_goes_moves_no_leader_but_its_own() -> None:
+def test_a_leaving_node_moves_only_its_own_leaders() -> None:
     places = [("t", partition) for partition in range(300)]
     before = {place: leader_of(*place, [1, 2, 3]) for place in places}
     after = {place: leader_of(*place, [1, 3]) for place in places}

@@ -1,4 +1,4 @@
-"""`__consumer_offsets` is fetched like any topic: what groups leave in the store, byte for byte as Kafka writes it."""
+"""`__consumer_offsets` is fetched like any topic: the stored records of groups, byte for byte as Kafka writes them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.server import offsets_log
 from kafka_shim.testing import CoordinatorServer
 from tests.server.test_durability import SlowStore, commit, error_of, running
+from tests.server.test_failures import once
 from tests.server.wire import Wire, cluster, request
 from tests.waiting import until_in_trio as until
 
@@ -34,7 +35,7 @@ BILLING = OffsetCommitKey("billing", "orders", 0)
 
 
 def fetch(wire: Wire, offset: int, wait_ms: int = 0, now: float = 100.0) -> None:
-    """Let a client fetch the partition of group `billing`."""
+    """Fetch the partition of group `billing` as a client."""
     partition = FetchPartition(partition=PARTITION, fetch_offset=offset, partition_max_bytes=1 << 24)
     whole = FetchRequest(
         max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 24, topics=[FetchTopic(TOPIC, partitions=[partition])]
@@ -61,7 +62,7 @@ def records(data: PartitionData) -> list[Record]:
 
 
 def read(data: PartitionData) -> list[tuple[int, object, int | None]]:
-    """Offset, key and committed offset of each record; None for one that deletes."""
+    """Return offset, key and committed offset of each record; None for a tombstone."""
     found = []
     for record in records(data):
         assert record.key is not None
@@ -73,7 +74,7 @@ def read(data: PartitionData) -> list[tuple[int, object, int | None]]:
 
 
 def ends(wire: Wire) -> tuple[int, int]:
-    """Where the log begins and ends."""
+    """Return the first and the last offset of the log."""
     found = []
     for timestamp in (EARLIEST, LATEST):
         topic = ListOffsetsTopic(TOPIC, [ListOffsetsPartition(PARTITION, timestamp=timestamp)])
@@ -84,14 +85,14 @@ def ends(wire: Wire) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def test_a_log_begins_with_what_the_store_has_and_goes_on_with_every_batch() -> None:
+def test_a_log_begins_with_the_records_of_the_store_and_goes_on_with_every_batch() -> None:
     made = cluster(topics={"orders": 1})
     made.topics.ensure_offsets_topic()
     groups, reader = Wire(made), Wire(made)
     for offset in (5, 6):
         groups.receive(commit(offset))
         assert error_of(groups) == 0
-    # What was replaced before anybody read it is compacted away.
+    # A value that was replaced before the first read is compacted away.
     assert ends(reader) == (0, 1)
     fetch(reader, 0)
     assert read(answered(reader)) == [(0, BILLING, 6)]
@@ -112,7 +113,37 @@ def test_a_log_begins_with_what_the_store_has_and_goes_on_with_every_batch() -> 
     assert answered(reader).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_log_that_has_grown_is_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_that_lacks_a_record_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cluster(topics={"orders": 1})
+    made.topics.ensure_offsets_topic()
+    groups, reader = Wire(made), Wire(made)
+    groups.receive(commit(5))
+    assert error_of(groups) == 0
+    assert ends(reader) == (0, 1)
+    monkeypatch.setattr(offsets_log, "write_batch", once(offsets_log.write_batch))
+    groups.receive(commit(6))
+    assert error_of(groups) == 0
+    assert made.failures.by_border == {"log": 1}
+    assert ends(reader) == (1, 2)
+    fetch(reader, 1)
+    assert read(answered(reader)) == [(1, BILLING, 6)]
+
+
+async def test_log_that_cannot_begin_is_read_at_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(SlowStore()) as made:
+        made.topics.ensure_offsets_topic()
+        monkeypatch.setattr(made.durability.store, "load", once(made.durability.store.load))
+        reader = Wire(made)
+
+        def is_begun() -> bool:
+            fetch(reader, 0)
+            return answered(reader).error_code == 0
+
+        await until(is_begun)
+        assert made.failures.by_border == {"log": 1}
+
+
+def test_a_large_log_is_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offsets_log, "COMPACT_BYTES", 4000)
     made = cluster(topics={"orders": 1})
     made.topics.ensure_offsets_topic()
@@ -130,7 +161,7 @@ def test_a_log_that_has_grown_is_compacted(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(offset == committed for offset, _, committed in found)
 
 
-async def test_of_a_store_that_takes_its_time_clients_ask_again_until_it_was_read() -> None:
+async def test_clients_try_again_until_a_slow_store_was_read() -> None:
     store = SlowStore()
     store.let_go(1000)
     async with running(store) as made:
@@ -151,7 +182,7 @@ async def test_of_a_store_that_takes_its_time_clients_ask_again_until_it_was_rea
         assert read(answered(reader)) == [(1, BILLING, 6)]
 
 
-def test_where_another_process_has_written_the_log_begins_anew_at_later_offsets() -> None:
+def test_a_log_begins_again_at_later_offsets_after_another_process_has_written() -> None:
     made = cluster(topics={"orders": 1})
     made.topics.ensure_offsets_topic()
     groups, reader = Wire(made), Wire(made)
@@ -168,7 +199,7 @@ def test_where_another_process_has_written_the_log_begins_anew_at_later_offsets(
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_any_consumer_reads_it(kind: str, tmp_path: Path) -> None:
+def test_any_consumer_reads_the_log(kind: str, tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "offsets.db", 50) if kind == "sqlite" else None
     if store is not None:
         store.open()

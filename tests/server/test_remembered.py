@@ -1,4 +1,4 @@
-"""Requests that are remembered by their bytes: nobody can tell, neither by answers, nor by records, nor by events."""
+"""Requests remembered by their bytes: answers, records and events are the same as without the shortcut."""
 
 import gc
 import sys
@@ -23,11 +23,13 @@ from kafka_shim.apis.offset_commit import (
 )
 from kafka_shim.apis.sync_group import SyncGroupRequest
 from kafka_shim.broker.topics import Node as Address
-from kafka_shim.groups.trace import problems
 from kafka_shim.lab.failing_store import BreakableStore
-from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
-from kafka_shim.server.remembered import MAX_BYTES, MAX_COMMIT_BYTES, MAX_REQUESTS, RememberedCommit
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.compose import make_cluster
+from kafka_shim.server.remembered import MAX_BYTES, MAX_REQUESTS
+from kafka_shim.server.remembered.commits import MAX_COMMIT_BYTES, RememberedCommit
 from kafka_shim.server.trace_file import TraceFile
+from kafka_shim.trace.schema import problems
 from tests.examples import examples
 from tests.server.test_trace_file import events_of
 from tests.server.wire import Wire, read, request
@@ -38,9 +40,13 @@ NOW = 100.0
 
 
 def alike(store: Any = None) -> Cluster:
-    """A cluster that does the same whenever the same is done to it: ids are counted, Unix time begins at 1000."""
+    """Start a cluster that repeats itself exactly: ids are counted, Unix time begins at 1000."""
     numbers = count(1)
-    named = {"group.initial.rebalance.delay.ms": "0", "offset.metadata.max.bytes": "5"}
+    named = {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.assignment.interval.ms": "0",
+        "offset.metadata.max.bytes": "5",
+    }
     config = ClusterConfig(settings=named, new_uuid=lambda: UUID(int=next(numbers)), clock=lambda: NOW)
     cluster = make_cluster([Address(1, "localhost", 9092)], config, store)
     for name, partitions in TOPICS.items():
@@ -52,7 +58,7 @@ def alike(store: Any = None) -> Cluster:
 
 
 class Side:
-    """A member of a group on a cluster of its own. One that is `forgetful` is served every request the ordinary way."""
+    """A member of a group on its own cluster. With `forgetful`, every request is served without the shortcut."""
 
     def __init__(self, forgetful: bool, listened: bool = True, store: Any = None) -> None:
         self.forgetful = forgetful
@@ -100,7 +106,7 @@ class Side:
     def commit(
         self, rows: list[tuple[str, int, str | None]], offset: int, version: int, number: int, **other: Any
     ) -> bytes:
-        """A commit to these topics, partitions, with this metadata; the offsets are `offset` and what follows."""
+        """Commit to these topics, partitions, with this metadata; the offsets count from `offset`."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for place, (name, index, metadata) in enumerate(rows):
             topic = topics.setdefault(name, OffsetCommitRequestTopic(name, IDS[name]))
@@ -109,7 +115,7 @@ class Side:
         return request(OffsetCommitRequest("billing", topics=list(topics.values()), **fields), version, number)
 
     def seen(self) -> tuple[Any, ...]:
-        """All that anybody can find out about what has happened."""
+        """Return all visible results: answers, records and events."""
         service = self.cluster.nodes[1].groups
         store = self.cluster.durability.store
         stored = {partition: dict(store.load(partition)) for partition in range(self.cluster.ownership.partitions)}
@@ -159,7 +165,7 @@ OTHER = st.one_of(
 
 @st.composite
 def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
-    """Commits, each made again until it is remembered, and again after whatever else happens."""
+    """Generate commits, each repeated until it is remembered, and again after other requests."""
     steps: list[tuple[Any, ...]] = []
     for rows, offset, version in draw(st.lists(st.tuples(ROWS, OFFSETS, VERSIONS), min_size=1, max_size=3)):
         steps += [("commit", rows, offset, version), draw(AGAIN), draw(AGAIN)]
@@ -169,7 +175,7 @@ def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
 
 
 def play(side: Side, steps: list[tuple[Any, ...]]) -> None:
-    """Do the same to either side."""
+    """Do the same on both sides."""
     now = NOW
     newest: tuple[list[Any], int] | None = None
     numbers = count(10)
@@ -235,7 +241,8 @@ def test_a_remembered_request_is_served_as_any_other(steps: list[tuple[Any, ...]
 
 
 def remembered(side: Side, version: int = 7) -> Callable[[int], bytes]:
-    """Let the side remember a commit of two partitions; what makes more of them. Fails if it was not remembered."""
+    """Let the side remember a commit of two partitions; return a function for more of them. Fails if it was not
+    remembered."""
 
     def made(offset: int) -> bytes:
         return side.commit([("orders", 0, ""), ("payments", 1, "at 1")], offset, version, offset)
@@ -290,7 +297,7 @@ async def test_a_commit_to_a_partition_that_does_not_exist_is_refused_though_the
     assert [each.error_code for topic in answer.topics for each in topic.partitions] == [0, 0]
 
 
-async def test_what_else_a_client_sends_does_not_make_it_forgotten() -> None:
+async def test_other_requests_do_not_displace_a_remembered_commit() -> None:
     side = Side(False, listened=False)
     made = remembered(side)
     side.receive(request(HeartbeatRequest("billing", side.generation, side.member_id), 3), NOW)
@@ -300,7 +307,7 @@ async def test_what_else_a_client_sends_does_not_make_it_forgotten() -> None:
     assert len(side.wire.answers()) == 2
 
 
-async def test_a_topic_that_is_gone_is_not_committed_to() -> None:
+async def test_a_commit_to_a_deleted_topic_is_refused() -> None:
     side = Side(False)
     made = remembered(side)
     orders = side.cluster.topics.named("orders")
@@ -312,14 +319,14 @@ async def test_a_topic_that_is_gone_is_not_committed_to() -> None:
     assert errors == {"orders": [3], "payments": [0]}
 
 
-async def test_two_commits_that_come_together_are_two() -> None:
+async def test_two_commits_in_one_read_are_two() -> None:
     side = Side(False)
     made = remembered(side)
     side.receive(made(3) + made(4), NOW)
     assert [read(each, OffsetCommitResponse, 7)[0] for each in side.wire.answers()] == [3, 4]
 
 
-async def test_only_so_much_is_remembered() -> None:
+async def test_a_session_remembers_a_limited_number_of_requests() -> None:
     side = Side(False)
     for length in range(20):
         rows: list[tuple[str, int, str | None]] = [("orders", 0, "")] * (length + 1)
@@ -338,7 +345,7 @@ async def test_only_so_much_is_remembered() -> None:
     assert len(side.session.remembered) == 1
 
 
-async def test_a_commit_that_the_store_refuses_is_told_as_it_was_sent() -> None:
+async def test_a_refused_commit_in_a_trace_shows_the_sent_fields() -> None:
     store = BreakableStore()
     side = Side(False, store=store)
     made = remembered(side)
@@ -371,7 +378,7 @@ async def test_a_remembered_commit_in_a_trace_is_as_any_other(tmp_path: Path, to
     assert [problem for event in results[0] for problem in problems(event)] == []
 
 
-async def test_who_starts_to_look_while_an_answer_is_held_sees_the_request() -> None:
+async def test_a_listener_that_starts_while_an_answer_is_held_sees_the_request() -> None:
     class Looking:
         def requested(self, exchange: Any, now: float) -> bool:
             return False
@@ -391,7 +398,7 @@ async def test_who_starts_to_look_while_an_answer_is_held_sees_the_request() -> 
 
 
 def test_a_repeated_heartbeat_and_the_tick_it_comes_in_are_a_few_calls() -> None:
-    """What they cost, counted, as a clock on a busy machine cannot: functions of ours and of the interpreter."""
+    """Count the calls, of our functions and of the interpreter: on a busy machine a clock cannot measure the cost."""
     side = Side(forgetful=False, listened=False)
     data = request(HeartbeatRequest("billing", side.generation, side.member_id), 4)
     for _ in range(2):
@@ -401,7 +408,7 @@ def test_a_repeated_heartbeat_and_the_tick_it_comes_in_are_a_few_calls() -> None
     def count_calls(frame: object, event: str, _: object) -> None:
         calls[-1] += event in ("call", "c_call")
 
-    # The collector calls whoever listens to it, whenever it comes.
+    # The collector calls its listeners at any time.
     gc.disable()
     try:
         for action in (lambda: side.session.receive(data, NOW), lambda: side.cluster.settle(NOW)):
@@ -413,7 +420,7 @@ def test_a_repeated_heartbeat_and_the_tick_it_comes_in_are_a_few_calls() -> None
                 sys.setprofile(None)
     finally:
         gc.enable()
-    # The action and what ends the count are two of each.
+    # Two calls each belong to the action and to the end of the count.
     heartbeat, tick = calls
     assert heartbeat <= 13
     assert tick <= 10

@@ -1,4 +1,4 @@
-"""Heartbeats of KIP-848 members that are remembered by their bytes: nobody can tell by the answers."""
+"""Heartbeats of KIP-848 members remembered by their bytes: the answers are the same as without the shortcut."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.server.remembered import RememberedConsumerHeartbeat
+from kafka_shim.server.remembered.heartbeats import RememberedConsumerHeartbeat
 from tests.server.test_remembered import NOW, alike
 from tests.server.wire import Wire, request
 
 
 class Member:
-    """A member with a connection of its own. `forgetful`: it is served the ordinary way every time."""
+    """A member with its own connection. With `forgetful`, every request is served without the shortcut."""
 
     def __init__(self, cluster: Any, name: str, forgetful: bool = False) -> None:
         self.cluster = cluster
@@ -49,17 +49,17 @@ class Member:
 def test_a_remembered_heartbeat_is_answered_as_any_other(forgetful: bool) -> None:
     cluster = alike()
     one, other = Member(cluster, "one", forgetful), Member(cluster, "other")
-    assert one.join().member_epoch == 1
+    assert one.join().member_epoch == 2
     answers = [one.beat() for _ in range(4)]
     assert all(answer == answers[0] for answer in answers)
-    assert (answers[0].member_epoch, answers[0].assignment, answers[0].heartbeat_interval_ms) == (1, None, 5000)
+    assert (answers[0].member_epoch, answers[0].assignment, answers[0].heartbeat_interval_ms) == (2, None, 5000)
     assert one.is_remembered, "unless it is cleared before each heartbeat it is served the short way"
 
     cluster.topics.settings.groups["billing"] = {"consumer.heartbeat.interval.ms": "6000"}
     assert one.beat().heartbeat_interval_ms == 6000
-    assert other.join().member_epoch == 2
+    assert other.join().member_epoch == 3
     assert one.beat().assignment is not None, "it hears what it is to give up"
-    assert one.beat(topic_partitions=[]).member_epoch == 2
+    assert one.beat(topic_partitions=[]).member_epoch == 3
     while other.beat(topic_partitions=[]).assignment is not None:
         pass
     assert one.beat() == one.beat()
@@ -67,7 +67,7 @@ def test_a_remembered_heartbeat_is_answered_as_any_other(forgetful: bool) -> Non
     topic = cluster.topics.named("orders")
     assert topic is not None
     cluster.topics.grow(topic, [[1]])
-    assert one.beat().member_epoch == 3
+    assert one.beat().member_epoch == 4
 
     for seconds in range(0, 120, 40):
         assert one.beat(NOW + seconds).error_code == 0, "its session is renewed"
@@ -92,7 +92,7 @@ def test_when_the_protocol_is_turned_off_a_remembered_heartbeat_is_refused_too()
 
 
 def test_an_answer_that_is_not_durable_yet_is_held() -> None:
-    """The short way leaves to the ordinary one whatever has to wait."""
+    """The shortcut leaves an answer that must wait to the ordinary way."""
     cluster = alike()
     one = Member(cluster, "one")
     one.join()

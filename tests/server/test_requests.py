@@ -1,4 +1,4 @@
-"""The table of requests: a row per API that is served, and what requests are about."""
+"""The table of requests: a row for each served API, and the resources of requests."""
 
 import pytest
 
@@ -24,7 +24,10 @@ from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestG
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
 from kafka_shim.apis.wire import Message
-from kafka_shim.server.requests import REQUESTS, Operation, Resource, Row
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.server.requests import REQUESTS
+from kafka_shim.server.rows import Operation, Resource, Row
+from tests.server.wire import Wire, cluster, request
 
 TOPIC_ID = bytes(range(16))
 
@@ -34,12 +37,33 @@ def row_of(request: Message) -> Row:
     return REQUESTS[request.api_key]
 
 
-def test_what_is_served_has_a_row() -> None:
+def test_every_served_api_has_a_row() -> None:
     assert REQUESTS.keys() == APIS.keys()
 
 
+@pytest.mark.parametrize(
+    "key", [key for key, row in REQUESTS.items() if row.feature is not None], ids=lambda key: key.name
+)
+def test_a_request_is_refused_while_its_feature_is_off(key: ApiKey) -> None:
+    api = APIS[key]
+    wire = Wire(cluster(release="4.4"))
+    feature = REQUESTS[key].feature
+    # Without the plugin of topology descriptions the answer is the same.
+    without_plugin = key is ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE
+    for level, is_refused in ((0, True), (1, without_plugin)):
+        wire.cluster.topics.settings.features = {feature: level}
+        for version in api.request.versions:
+            asked = api.normalise(api.request(), version)
+            wire.receive(request(asked, version))
+            refused = api.shape(api.error(asked, ErrorCode.UNSUPPORTED_VERSION), version)
+            if hasattr(refused, "error_code"):
+                assert (wire.answer(api.response, version)[1].error_code == ErrorCode.UNSUPPORTED_VERSION) is is_refused
+            elif is_refused:
+                assert wire.answer(api.response, version)[1] == refused
+
+
 @pytest.mark.parametrize("key", REQUESTS, ids=lambda key: key.name)
-def test_every_row_can_name_what_a_request_concerns(key: int) -> None:
+def test_every_row_names_the_subjects_of_a_request(key: int) -> None:
     api = APIS[key]
     for version in api.request.versions:
         request = api.normalise(api.request(), version)
@@ -66,7 +90,7 @@ def test_every_row_can_name_what_a_request_concerns(key: int) -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Message) else "",
 )  # fmt: skip
-def test_groups_and_transactional_ids(request_: Message, groups: list[str], transactional_ids: list[str]) -> None:
+def test_rows_name_groups_and_ids(request_: Message, groups: list[str], transactional_ids: list[str]) -> None:
     assert row_of(request_).groups_of(request_) == groups
     assert row_of(request_).transactional_ids_of(request_) == transactional_ids
 
@@ -99,7 +123,7 @@ def test_groups_and_transactional_ids(request_: Message, groups: list[str], tran
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Message) else "",
 )
-def test_topics_and_the_operation_on_them(request_: Message, operation: Operation, names: list[str | bytes]) -> None:
+def test_rows_name_topics_and_operations(request_: Message, operation: Operation, names: list[str | bytes]) -> None:
     (concern,) = [each for each in row_of(request_).concerns if each.resource is Resource.TOPIC]
     assert (concern.operation, list(concern.names(request_))) == (operation, names)
 
@@ -117,7 +141,7 @@ def test_topics_and_the_operation_on_them(request_: Message, operation: Operatio
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Message) else "",
 )
-def test_the_member_that_sends_a_request(request_: Message, sender: tuple[str, str | None, int | None]) -> None:
+def test_rows_name_the_sending_member(request_: Message, sender: tuple[str, str | None, int | None]) -> None:
     assert row_of(request_).sender(request_) == sender
 
 

@@ -1,11 +1,11 @@
-"""A server over real sockets, asked by a real client and by hand."""
+"""A server over real sockets, with a real client and with hand-made frames."""
 
 from kafka import KafkaConsumer, KafkaProducer
 
 from kafka_shim.testing import CoordinatorServer
 
 
-def test_a_group_consumes_what_was_produced() -> None:
+def test_a_group_consumes_produced_records() -> None:
     with CoordinatorServer(topics={"orders": 2}, config={"group.initial.rebalance.delay.ms": "0"}) as server:
         producer = KafkaProducer(bootstrap_servers=server.bootstrap)
         for number in range(50):

@@ -30,7 +30,7 @@ def join(member_id: str = "", session_timeout_ms: int = 30_000) -> JoinGroupRequ
 
 
 def in_group(wire: Wire, now: float = 100.0) -> str:
-    """Make the connection's client the one member of a stable group; its member id."""
+    """Make the connection's client the one member of a stable group; return its member id."""
     wire.receive(request(join(), 2), now)
     wire.cluster.ticks.fire(now + 0.1)
     _, joined = wire.answer(JoinGroupResponse, 2)
@@ -74,7 +74,7 @@ async def test_later_requests_wait_while_one_is_parked() -> None:
     assert read(second, ListGroupsResponse, 0)[0] == 2
 
 
-async def test_only_so_much_is_read_of_a_client_whose_request_is_parked() -> None:
+async def test_reading_stops_at_a_limit_while_a_request_is_parked() -> None:
     wire = Wire(cluster(group_initial_rebalance_delay_ms="1000"))
     wire.receive(request(join(), 2))
     small = request(ListGroupsRequest(), 0, 2)
@@ -100,8 +100,8 @@ async def test_nothing_more_is_served_until_the_client_reads() -> None:
 async def test_an_unknown_version_of_api_versions_is_answered_in_the_oldest_form() -> None:
     wire = Wire(cluster())
     wire.receive(frame(b"\x00\x12\x00\x63\x00\x00\x00\x07\xff\xff and what nobody knows"))
-    # size, correlation id, error 35, one key: 18, versions 0 to 4
-    assert wire.sent.hex() == "0000001000000007002300000001001200000004"
+    # size, correlation id, error 35, one key: 18, versions 0 to 5
+    assert wire.sent.hex() == "0000001000000007002300000001001200000005"
     assert not wire.is_closed
 
 
@@ -122,7 +122,7 @@ async def test_an_unknown_version_of_api_versions_is_answered_in_the_oldest_form
         (b"\x7f\xff\xff\xff", "a frame of 2147483647 bytes"),
     ],
 )
-async def test_what_is_no_request_ends_the_connection_and_the_log_says_why(
+async def test_invalid_bytes_end_the_connection_and_the_log_says_why(
     sent: bytes, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     wire = Wire(cluster())
@@ -256,7 +256,7 @@ async def test_a_lost_connection_takes_its_fetch_with_it() -> None:
     assert wire.sent == b""
 
 
-async def test_a_member_whose_connection_is_lost_stays_until_its_session_ends() -> None:
+async def test_a_member_with_a_lost_connection_stays_until_its_session_ends() -> None:
     shared = cluster()
     wire, other = Wire(shared), Wire(shared)
     in_group(wire)

@@ -1,4 +1,4 @@
-"""Three processes on one PostgreSQL database, and a real client of each: what one makes, grows or deletes all know."""
+"""Three processes on one PostgreSQL database, and a real client of each: a change of topics by one reaches all."""
 
 from __future__ import annotations
 
@@ -17,20 +17,32 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kafka_shim.apis.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    EntryData,
+    OpData,
+)
+from kafka_shim.apis.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests import postgres
+from tests.server.places import confirm_places
 from tests.server.shared import processes
 from tests.server.wire import Client
 from tests.waiting import PATIENCE_S, until
 
-pytestmark = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
+pytestmark = [
+    pytest.mark.second_stage("several servers on PostgreSQL"),
+    pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed"),
+]
 
 NODES = (1, 2, 3)
 
 
 @pytest.fixture(scope="module")
 def bootstraps() -> Iterator[list[str]]:
-    """Where the client of each process begins."""
+    """The bootstrap server for the client of each process."""
     with postgres.postgres_server() as url, processes(url, "--lease", "3", "--topic", "declared:6") as started:
         yield [process.bootstrap for process in started]
 
@@ -44,9 +56,9 @@ def admins(bootstraps: list[str]) -> list[AdminClient]:
 
 
 def shown(bootstrap: str, topic: str) -> list[tuple[int, int]]:
-    """The partitions of a topic with their leaders, as this very process tells them; none if it knows no such topic.
+    """Return the partitions of a topic with their leaders at this very process; none for an unknown topic.
 
-    Real clients ask whichever process they like.
+    Real clients ask any process.
     """
     with Client(bootstrap) as client:
         metadata = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
@@ -54,8 +66,12 @@ def shown(bootstrap: str, topic: str) -> list[tuple[int, int]]:
         return [(each.partition_index, each.leader_id) for each in found.partitions]
 
 
+def test_each_process_is_the_broker_that_all_name(bootstraps: list[str], admins: list[AdminClient]) -> None:
+    assert len({confirm_places(bootstrap, len(NODES)) for bootstrap in bootstraps}) == 1
+
+
 def all_show(bootstraps: list[str], topic: str, partitions: int) -> None:
-    """Wait until every process shows so many partitions, and all say the same of them."""
+    """Wait until every process shows this number of partitions, and all agree."""
 
     def same() -> bool:
         answers = [shown(bootstrap, topic) for bootstrap in bootstraps]
@@ -80,11 +96,31 @@ def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[i
     return [max(each.offset, -1) for each in found]
 
 
-def test_what_all_have_declared_is_one_topic(bootstraps: list[str]) -> None:
+def test_all_processes_show_a_quota_that_one_was_given(bootstraps: list[str]) -> None:
+    request = AlterClientQuotasRequest([EntryData([EntityData("user", None)], [OpData("request_percentage", 50.0)])])
+    with Client(bootstraps[0]) as client:
+        assert client.ask(request, 1, AlterClientQuotasResponse).entries[0].error_code == 0
+    for bootstrap in bootstraps:
+        with Client(bootstrap) as client:
+            answer = client.ask(DescribeClientQuotasRequest(), 1, DescribeClientQuotasResponse)
+            assert [(each.key, each.value) for entry in answer.entries for each in entry.values] == [
+                ("request_percentage", 50.0)
+            ]
+    request.entries[0].ops[0].remove = True
+    with Client(bootstraps[1]) as client:
+        assert client.ask(request, 1, AlterClientQuotasResponse).entries[0].error_code == 0
+
+
+def test_a_topic_declared_by_all_processes_is_one_topic(bootstraps: list[str]) -> None:
     all_show(bootstraps, "declared", 6)
 
 
-def test_what_one_process_creates_every_client_writes_and_reads(
+def test_all_processes_show_the_offsets_topic_from_the_start(bootstraps: list[str]) -> None:
+    until(lambda: {leader for _, leader in shown(bootstraps[0], "__consumer_offsets")} == set(NODES))
+    all_show(bootstraps, "__consumer_offsets", 50)
+
+
+def test_every_client_writes_and_reads_a_topic_that_one_process_creates(
     bootstraps: list[str], admins: list[AdminClient]
 ) -> None:
     create(admins[0], "created", 9)
@@ -110,14 +146,14 @@ def test_what_one_process_creates_every_client_writes_and_reads(
         assert committed(bootstraps[number - 1], f"readers-{number}", "created", 9) == [3] * 9
 
 
-def test_a_topic_made_twice_is_refused_by_whichever_process(admins: list[AdminClient]) -> None:
+def test_every_process_refuses_to_create_a_topic_twice(admins: list[AdminClient]) -> None:
     create(admins[0], "only-once", 1)
     for admin in admins:
         with pytest.raises(KafkaException, match="already exists"):
             create(admin, "only-once", 2)
 
 
-def test_three_that_make_a_topic_at_once_make_one(bootstraps: list[str], admins: list[AdminClient]) -> None:
+def test_three_concurrent_creations_make_one_topic(bootstraps: list[str], admins: list[AdminClient]) -> None:
     futures = [admin.create_topics([NewTopic("raced", n + 1, 1)])["raced"] for n, admin in enumerate(admins)]
     refused = [future.exception(20) for future in futures]
     assert [error is None for error in refused].count(True) == 1
@@ -125,7 +161,7 @@ def test_three_that_make_a_topic_at_once_make_one(bootstraps: list[str], admins:
     all_show(bootstraps, "raced", partitions)
 
 
-def test_a_topic_that_is_asked_for_is_made_for_all(bootstraps: list[str]) -> None:
+def test_a_requested_topic_is_created_for_all_processes(bootstraps: list[str]) -> None:
     producer = Producer({"bootstrap.servers": bootstraps[1]})
     producer.produce("made-by-writing", b"x")
     assert producer.flush(20) == 0
@@ -154,9 +190,7 @@ def test_a_topic_that_grows_rebalances_the_groups_of_every_process(
         member.close()
 
 
-def test_a_topic_that_is_deleted_takes_its_offsets_wherever_they_are(
-    bootstraps: list[str], admins: list[AdminClient]
-) -> None:
+def test_a_deleted_topic_takes_its_offsets_in_every_process(bootstraps: list[str], admins: list[AdminClient]) -> None:
     create(admins[0], "deleted", 2)
     all_show(bootstraps, "deleted", 2)
     groups = [f"left-{n}" for n in range(6)]

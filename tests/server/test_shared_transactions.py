@@ -31,7 +31,10 @@ from tests.server.shared import Process, processes
 from tests.server.wire import Client
 from tests.waiting import PATIENCE_S, until
 
-pytestmark = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
+pytestmark = [
+    pytest.mark.second_stage("several servers on PostgreSQL"),
+    pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed"),
+]
 
 TOPICS = ("in", "out")
 GROUPS = [f"group-{n}" for n in range(12)]
@@ -53,7 +56,7 @@ def made(url: str) -> Iterator[list[Process]]:
 
 @pytest.fixture
 def cluster(url: str, made: list[Process]) -> list[Process]:
-    """Three processes that run, each of which has a third of what there is."""
+    """Start three processes, each with a third of the partitions."""
     for process in made:
         process.start()
     for process in made:
@@ -69,7 +72,7 @@ def cluster(url: str, made: list[Process]) -> list[Process]:
 
 
 def metadata_of(process: Process) -> str:
-    """What a process says of the nodes, and of who leads what."""
+    """Return a process's view of the nodes and of the leaders."""
     topics = [MetadataRequestTopic(name=name) for name in ("t", "__consumer_offsets")]
     with Client(process.bootstrap) as client:
         answer = client.ask(MetadataRequest(topics), 9, MetadataResponse)
@@ -77,7 +80,7 @@ def metadata_of(process: Process) -> str:
 
 
 def owner(url: str, name: str) -> int:
-    """The node that coordinates a group or a transactional id."""
+    """Return the node that coordinates a group or a transactional id."""
     with psycopg.connect(url, autocommit=True) as connection:
         query = "SELECT node_id FROM kafka_shim_leases WHERE partition = %s"
         found = connection.execute(query, (partition_for(name, 50),)).fetchone()
@@ -115,7 +118,7 @@ def committed(bootstrap: str, group: str) -> int:
 
 
 def stable(bootstrap: str) -> list[tuple[int, int]]:
-    """By partition of `t`, where reading of committed records ends and where the log does."""
+    """Return the last stable offset and the end of the log, by partition of `t`."""
     ends = []
     for level in ("read_committed", "read_uncommitted"):
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "r", "isolation.level": level})
@@ -189,7 +192,7 @@ def test_a_transaction_goes_on_when_its_coordinator_is_killed(url: str, cluster:
     assert owner(url, name) != victim.node_id
 
 
-def test_a_coordinator_that_slept_ends_nothing_that_began_since(url: str, cluster: list[Process]) -> None:
+def test_a_coordinator_that_slept_ends_no_later_transaction(url: str, cluster: list[Process]) -> None:
     name = "slept"
     victim = cluster[owner(url, name) - 1]
     rest = [process for process in cluster if process is not victim]
@@ -200,7 +203,7 @@ def test_a_coordinator_that_slept_ends_nothing_that_began_since(url: str, cluste
     send_offsets(rest[0].bootstrap, transactional, group, before + 1)
     victim.signal(signal.SIGSTOP)
     try:
-        # It is asked to commit, and will read that when it wakes.
+        # The request to commit is sent now; the process reads it when it wakes.
         transactional.commit_transaction(PATIENCE_S)
         transactional.begin_transaction()
         send_offsets(rest[0].bootstrap, transactional, group, before + 2)
@@ -214,9 +217,7 @@ def test_a_coordinator_that_slept_ends_nothing_that_began_since(url: str, cluste
     assert committed(rest[0].bootstrap, group) == before + 1
 
 
-def test_what_was_decided_is_carried_out_where_a_coordinator_of_a_group_was_away(
-    url: str, cluster: list[Process]
-) -> None:
+def test_a_decided_transaction_ends_when_the_coordinator_of_its_group_returns(url: str, cluster: list[Process]) -> None:
     name = "decided"
     coordinator = owner(url, name)
     group = next(group for group in GROUPS if owner(url, group) != coordinator)
@@ -231,8 +232,8 @@ def test_what_was_decided_is_carried_out_where_a_coordinator_of_a_group_was_away
     assert committed(rest[0].bootstrap, group) == before + 1
 
 
-def test_a_partition_that_is_written_to_elsewhere_adds_itself(url: str, cluster: list[Process]) -> None:
-    """As producers do that know `transaction.version` 2: they write, and ask nobody before."""
+def test_a_write_at_another_process_adds_its_partition(url: str, cluster: list[Process]) -> None:
+    """Producers with `transaction.version` 2 write without AddPartitionsToTxn."""
     name = "adds-itself"
     with ExitStack() as stack:
         clients = [stack.enter_context(Client(process.bootstrap)) for process in cluster]
@@ -267,7 +268,9 @@ def test_a_partition_that_is_written_to_elsewhere_adds_itself(url: str, cluster:
         assert write(0, sender, 0, version=9) in (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE)
         assert [write(partition, sender, 0) for partition in leaders] == [0] * PARTITIONS
         assert [write(partition, sender, 1, version=9) for partition in leaders] == [0] * PARTITIONS
-        offsets = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, before + 1, -1, "")])]
+        offsets = [
+            TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, before + 1, -1, "")])
+        ]
         commit = TxnOffsetCommitRequest(name, group, *sender, topics=offsets)
 
         def is_accepted() -> bool:

@@ -1,8 +1,8 @@
-"""Topics and settings that clients have made outlive the server, as groups do, where its store does."""
+"""Topics and settings from clients outlive the server, as groups do, if its store does."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_shim.apis.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -31,13 +32,18 @@ from kafka_shim.apis.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kafka_shim.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.lab.replay import Replay
+from kafka_shim.persistence.postgres import PostgresStore
 from kafka_shim.persistence.sqlite import SqliteStore
-from kafka_shim.persistence.store import StoreError
-from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
+from kafka_shim.persistence.store import Store, StoreError
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.compose import make_cluster
 from kafka_shim.server.journal import Journal
+from kafka_shim.server.server import the_only
 from kafka_shim.testing import CoordinatorServer
 from tests import postgres
 from tests.server.shared import processes
@@ -48,8 +54,12 @@ from tests.waiting import until, until_in_trio
 TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of resources with settings."""
 MIN_ISR = "min.insync.replicas"
-"""A value that every cluster of Kafka 4.2 has set by itself."""
+"""A value that every cluster of Kafka 4.2 sets itself."""
 DECLARED = {"declared": 3, "kept": 1}
+LEVELS_OF_42 = {"metadata.version": 29, "share.version": 1}
+
+needs_postgresql = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
+postgresql = [needs_postgresql, pytest.mark.second_stage("PostgreSQL")]
 
 
 def made(name: str, partitions: int = 1, **configs: str) -> CreateTopicsRequest:
@@ -83,7 +93,7 @@ def change(client: Client) -> None:
 
 
 def shown(client: Client) -> dict[str, Any]:
-    """Every topic with its id and number of partitions, and what was set."""
+    """Return every topic with its id, number of partitions and settings."""
     client.ask(metadata("__consumer_offsets"), 12, MetadataResponse)
     topics = client.ask(MetadataRequest(None), 12, MetadataResponse).topics
     resources = [(TOPIC, "orders"), (TOPIC, "short"), (GROUP, "billing"), (BROKER, "")]
@@ -122,14 +132,26 @@ def check(before: dict[str, Any], after: dict[str, Any]) -> None:
 def client_of(path: Path, topics: dict[str, int]) -> Iterator[Client]:
     """A client of a server that has its store in a file."""
     config = {"auto.create.topics.enable": "true"}
-    store = SqliteStore(path / "offsets.db", 50)
-    store.open()
-    with CoordinatorServer(topics=topics, store=store, config=config) as server, Client(server.bootstrap) as client:
+    with (
+        opened(lambda: SqliteStore(path / "offsets.db", 50)) as store,
+        CoordinatorServer(topics=topics, store=store, config=config) as server,
+        Client(server.bootstrap) as client,
+    ):
         yield client
-    store.close()
 
 
-def test_what_clients_have_made_is_there_after_a_restart_on_sqlite(tmp_path: Path) -> None:
+@contextmanager
+def opened(make: Callable[[], Store]) -> Iterator[Store]:
+    """A store, open until the block ends."""
+    store = make()
+    store.open()
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def test_topics_and_settings_outlive_a_restart_on_sqlite(tmp_path: Path) -> None:
     with client_of(tmp_path, DECLARED) as client:
         change(client)
         before = shown(client)
@@ -143,10 +165,80 @@ def test_what_clients_have_made_is_there_after_a_restart_on_sqlite(tmp_path: Pat
         assert after["short"] == before["topics"]["short"]
 
 
-@pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
-def test_what_clients_have_made_is_there_after_a_restart_on_postgresql() -> None:
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    with postgres.postgres_server() as url:
+        yield url
+
+
+@pytest.fixture(
+    params=["sqlite", pytest.param("postgresql", marks=[needs_postgresql, pytest.mark.second_stage("PostgreSQL")])]
+)
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+    """A function that opens the same store again and again."""
+    if request.param == "sqlite":
+        return lambda: SqliteStore(tmp_path / "offsets.db", 50)
+    url = request.getfixturevalue("database")
+    postgres.empty(url)
+    return lambda: PostgresStore(url, 50)
+
+
+@asynccontextmanager
+async def posing_as(release: str, make_store: Callable[[], Store]) -> AsyncIterator[Wire]:
+    """A client of a cluster of this release on the store."""
+    with opened(make_store) as store:
+        cluster = make_cluster([Address(1, "localhost", 9092)], ClusterConfig(release=release), store)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(cluster.run)
+            await cluster.loaded.wait()
+            yield Wire(cluster)
+            await cluster.durability.flushed()
+            nursery.cancel_scope.cancel()
+
+
+async def ask(wire: Wire, message: Message, version: int, kind: type[Any]) -> Any:
+    wire.receive(request(message, version), wire.cluster.clock())
+    await until_in_trio(lambda: wire.sent)
+    return wire.answer(kind, version)[1]
+
+
+async def cluster_of(wire: Wire) -> tuple[int, str]:
+    """Return the level of metadata.version, and the id of the cluster."""
+    features = (await ask(wire, ApiVersionsRequest("test", "1"), 4, ApiVersionsResponse)).finalized_features
+    (level,) = (each.max_version_level for each in features if each.name == "metadata.version")
+    return level, (await ask(wire, MetadataRequest([]), 12, MetadataResponse)).cluster_id
+
+
+async def test_an_older_release_refuses_a_store_until_its_levels_are_lowered(make_store: Callable[[], Store]) -> None:
+    async with posing_as("4.2", make_store) as wire:
+        level, cluster_id = await cluster_of(wire)
+        assert level == 29
+    async with posing_as("4.4", make_store) as wire:
+        assert await cluster_of(wire) == (33, cluster_id)
+    with pytest.raises(ExceptionGroup) as refused:
+        async with posing_as("4.2", make_store):
+            pass
+    error = the_only(refused.value)
+    assert isinstance(error, StoreError)
+    assert str(error) == (
+        "The store is one of Kafka 4.4, with metadata.version 33, share.version 2, which Kafka 4.2 does not support: "
+        "start with --as-version 4.4, where these levels can be lowered first."
+    )
+    async with posing_as("4.4", make_store) as wire:
+        lower = [FeatureUpdateKey(name, level, upgrade_type=2) for name, level in LEVELS_OF_42.items()]
+        answer = await ask(wire, UpdateFeaturesRequest(feature_updates=lower), 2, UpdateFeaturesResponse)
+        assert answer.error_code == 0
+    for release in ("4.2", "4.4"):
+        async with posing_as(release, make_store) as wire:
+            assert await cluster_of(wire) == (29, cluster_id)
+
+
+@pytest.mark.second_stage("PostgreSQL")
+@needs_postgresql
+def test_topics_and_settings_outlive_a_restart_on_postgresql(database: str) -> None:
+    postgres.empty(database)
     options = ("--lease", "1", *(f"--topic={name}:{count}" for name, count in DECLARED.items()))
-    with postgres.postgres_server() as url, processes(url, *options, nodes=(1,)) as (process,):
+    with processes(database, *options, nodes=(1,)) as (process,):
         with Client(process.bootstrap) as client:
             change(client)
             before = shown(client)
@@ -159,12 +251,11 @@ def test_what_clients_have_made_is_there_after_a_restart_on_postgresql() -> None
 
 @asynccontextmanager
 async def lasting(store: SlowStore, **parts: Any) -> AsyncIterator[Cluster]:
-    """A cluster that keeps its topics in this store."""
+    """Start a cluster that keeps its topics in this store."""
     config = ClusterConfig(topics=DECLARED, lasting=True, **parts)
     cluster = make_cluster([Address(1, "localhost", 9092)], config, store)
     async with trio.open_nursery() as nursery:
-        await nursery.start(cluster.run)
-        await cluster.loaded.wait()
+        await store.take_format(cluster, nursery)
         yield cluster
         store.let_go(1000)
         nursery.cancel_scope.cancel()
@@ -174,14 +265,14 @@ def topics_of(cluster: Cluster) -> dict[str, tuple[bytes, int]]:
     return {topic.name: (topic.id, len(topic.partitions)) for topic in cluster.topics.all()}
 
 
-async def test_a_topic_shows_once_it_is_durable_and_a_change_that_was_not_written_is_undone() -> None:
+async def test_a_topic_shows_once_it_is_durable_and_a_failed_change_is_undone() -> None:
     store = SlowStore()
     async with lasting(store) as cluster:
         maker, reader, now = Wire(cluster), Wire(cluster), cluster.clock()
         maker.receive(request(made("orders", 2), 7), now)
         reader.receive(request(metadata("orders"), 12), now)
         await until_in_trio(lambda: store.batches)
-        # Whoever waits for a topic waits on where groups move.
+        # A request about a topic waits on when groups move.
         cluster.ownership.give_up({1})
         assert (maker.sent, reader.sent) == (b"", b"")
         store.let_go()
@@ -214,7 +305,7 @@ async def test_a_topic_shows_once_it_is_durable_and_a_change_that_was_not_writte
         assert topics_of(cluster) == before
 
 
-async def test_a_replay_begins_with_the_topics_that_the_store_had(tmp_path: Path) -> None:
+async def test_a_replay_begins_with_the_topics_of_the_store(tmp_path: Path) -> None:
     store = SlowStore()
     store.let_go(1000)
     async with lasting(store) as cluster:

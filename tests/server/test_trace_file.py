@@ -1,4 +1,4 @@
-"""The trace as a file: lines, numbering, rotation; and that each event is of the schema."""
+"""The trace as a file: lines, numbering, rotation, and the schema of each event."""
 
 import json
 from pathlib import Path
@@ -17,9 +17,10 @@ from kafka_shim.apis.offset_commit import (
 )
 from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from kafka_shim.groups.trace import SCHEMA_VERSION, problems
 from kafka_shim.server.trace import plain
 from kafka_shim.server.trace_file import TraceFile
+from kafka_shim.trace.events import SCHEMA_VERSION
+from kafka_shim.trace.schema import problems
 from tests.broker.context import batch
 from tests.server.wire import Wire, cluster, request
 
@@ -57,7 +58,7 @@ def test_a_commit_shows_the_fields_of_its_version(
 
 
 def live(wire: Wire, heartbeats: int = 3) -> str:
-    """A member's life, from its JoinGroup to its LeaveGroup; the member id."""
+    """Run a member from its JoinGroup to its LeaveGroup; return the member id."""
     protocols = [JoinGroupRequestProtocol("range", b"")]
     wire.receive(request(JoinGroupRequest("billing", 30_000, 60_000, "", None, "consumer", protocols), 2), 100.0)
     wire.cluster.ticks.fire(100.5)
@@ -101,7 +102,7 @@ async def test_everything_about_a_member_is_in_the_trace(tmp_path: Path) -> None
     assert causes == ["NEW_MEMBER", "MEMBER_LEFT"]
 
 
-async def test_where_partitions_end_is_told_when_they_have_grown(tmp_path: Path) -> None:
+async def test_the_trace_shows_the_ends_of_partitions_that_have_grown(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     wire = Wire(cluster(topics={"orders": 2}))
 
@@ -122,7 +123,7 @@ async def test_where_partitions_end_is_told_when_they_have_grown(tmp_path: Path)
     ]
 
 
-async def test_nothing_is_built_while_nobody_listens(tmp_path: Path) -> None:
+async def test_no_event_is_built_without_a_listener(tmp_path: Path) -> None:
     wire = Wire(cluster(topics={"orders": 1}))
     with TraceFile(tmp_path / "trace.jsonl", wire.cluster):
         assert wire.cluster.outbox.listening
@@ -170,7 +171,7 @@ async def test_an_older_trace_is_kept(tmp_path: Path) -> None:
     assert len(set(runs)) == 3
 
 
-async def test_many_events_are_written_before_anybody_asks(tmp_path: Path) -> None:
+async def test_many_events_are_written_before_a_flush(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     wire = Wire(cluster())
     with TraceFile(path, wire.cluster):

@@ -1,4 +1,4 @@
-"""Transactions whose parts are with several brokers, or whose coordinator goes away in the middle."""
+"""Transactions across several brokers, and a coordinator that moves or ends in the middle."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from kafka_shim.control.metrics import Metrics
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.stores import open_store
 from kafka_shim.server.cluster import ClusterConfig
@@ -35,7 +36,7 @@ def send_offsets(bootstrap: str, to: Producer, group: str, offset: int) -> None:
 
 
 def committed(bootstrap: str, group: str) -> int:
-    """The stable offset of a group, -1 if there is none. librdkafka waits itself while it is unstable."""
+    """Return the stable offset of a group, -1 if there is none. librdkafka waits itself while it is unstable."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "isolation.level": "read_committed"})
     (found,) = consumer.committed([TopicPartition("t", 0)], 10)
     consumer.close()
@@ -43,7 +44,7 @@ def committed(bootstrap: str, group: str) -> int:
 
 
 def records(bootstrap: str) -> int:
-    """How many records of `t` can be read."""
+    """Return the number of readable records of `t`."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "r", "enable.partition.eof": True})
     consumer.assign([TopicPartition("t", p, 0) for p in range(3)])
     count = ends = 0
@@ -58,7 +59,7 @@ def records(bootstrap: str) -> int:
     return count
 
 
-def test_one_transaction_of_groups_and_partitions_of_several_brokers(server: CoordinatorServer) -> None:
+def test_one_transaction_spans_groups_and_partitions_of_several_brokers(server: CoordinatorServer) -> None:
     transactional = producer(server.bootstrap)
     for offset, end in ((1, transactional.commit_transaction), (2, transactional.abort_transaction)):
         transactional.begin_transaction()
@@ -73,7 +74,7 @@ def test_one_transaction_of_groups_and_partitions_of_several_brokers(server: Coo
 
 
 @pytest.mark.parametrize("moved", ["id", GROUPS[0]], ids=["transactional id", "group"])
-def test_a_coordinator_that_moves_in_the_middle_of_a_transaction(server: CoordinatorServer, moved: str) -> None:
+def test_a_transaction_survives_a_move_of_its_coordinator(server: CoordinatorServer, moved: str) -> None:
     transactional = producer(server.bootstrap)
     transactional.begin_transaction()
     send_offsets(server.bootstrap, transactional, GROUPS[0], 7)
@@ -85,7 +86,25 @@ def test_a_coordinator_that_moves_in_the_middle_of_a_transaction(server: Coordin
     assert committed(server.bootstrap, GROUPS[0]) == 7
 
 
-def test_a_process_that_ends_in_the_middle_of_a_transaction(tmp_path: Path) -> None:
+def test_repeated_markers_are_logged_and_counted(server: CoordinatorServer, caplog: pytest.LogCaptureFixture) -> None:
+    transactional = producer(server.bootstrap)
+    transactional.begin_transaction()
+    send_offsets(server.bootstrap, transactional, GROUPS[0], 7)
+    cluster = server.server.cluster
+    partition = partition_for(GROUPS[0], 50)
+    assert partition != partition_for("id", 50)
+    cluster.loader.seconds = 0.5
+    server.call(cluster.move_partition, partition, server.call(lambda: cluster.ownership.owners[partition]))
+    transactional.commit_transaction(30)
+    assert committed(server.bootstrap, GROUPS[0]) == 7
+    line = "transaction 'id': markers of its commit are sent again, attempt 2: "
+    assert f"{line}__consumer_offsets-{partition} (no process has loaded it)" in caplog.text
+    page = server.call(Metrics(cluster).collect)
+    counted = {each.name: each.samples[0].value for each in page if each.name == "kafka_shim_marker_retries"}
+    assert counted["kafka_shim_marker_retries"] >= 1
+
+
+def test_a_transaction_survives_the_end_of_the_process(tmp_path: Path) -> None:
     def serving(port: int) -> CoordinatorServer:
         config = ServerConfig(port=port, cluster=ClusterConfig(topics={"t": 3}))
         return CoordinatorServer(server_config=config, store=store)

@@ -1,4 +1,4 @@
-"""What a release is said to serve is served, version by version, and nothing else is."""
+"""Every version that a release advertises is served, and no other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, CoordinatorSer
 
 
 def plain(key: int) -> Message:
-    """A request of nothing in particular that is answered at once, if with an error."""
+    """Return a simple request that is answered at once, possibly with an error."""
     message = APIS[key].request()
     if key == PRODUCE:
         message.acks = 1
@@ -42,7 +42,7 @@ def test_each_version_that_is_advertised_is_answered(served: tuple[str, Coordina
     for key, (lowest, highest) in PROFILES[release].items():
         for version in range(lowest, highest + 1):
             if not is_served(release, key, version):
-                # Kafka 4 advertises Produce from version 0 for old clients' sake, and serves it from version 3.
+                # Kafka 4 advertises Produce from version 0 for old clients, and serves it from version 3.
                 assert (key, version < 3) == (PRODUCE, True)
                 continue
             with Client(server.bootstrap) as client:
@@ -52,7 +52,7 @@ def test_each_version_that_is_advertised_is_answered(served: tuple[str, Coordina
     assert answered > 100
 
 
-def test_versions_beside_those_advertised_end_the_connection(served: tuple[str, CoordinatorServer]) -> None:
+def test_unadvertised_versions_end_the_connection(served: tuple[str, CoordinatorServer]) -> None:
     release, server = served
     for key, (lowest, highest) in PROFILES[release].items():
         for version in (lowest - 1, highest + 1):

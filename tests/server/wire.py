@@ -1,34 +1,44 @@
-"""Frames by hand, a transport that keeps what it is given, and a socket that speaks the protocol."""
+"""Frames by hand, a transport that keeps the sent bytes, and a socket that speaks the protocol."""
 
 import socket
 import struct
 from typing import Any
 
+from kafka_shim.apis.releases import DEFAULT_RELEASE
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import FrameSplitter, frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
 from kafka_shim.broker.topics import Node as Address
-from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.compose import make_cluster
 from kafka_shim.server.session import Session
 from tests.waiting import PATIENCE_S
 
 
 def request(message: Message, version: int, correlation_id: int = 1, client_id: str | None = "test") -> bytes:
-    """A whole request, size and header included."""
+    """Return a whole request with size and header."""
     assert message.api_key is not None
     return frame(encode_request_header(message.api_key, version, correlation_id, client_id) + message.encode(version))
 
 
-def cluster(store: Any = None, topics: dict[str, int] | None = None, **settings: str) -> Cluster:
-    """One broker without sockets, whose partitions are loaded. Settings have underscores for dots."""
-    named = {"group.initial.rebalance.delay.ms": "0"} | {k.replace("_", "."): v for k, v in settings.items()}
-    made = make_cluster([Address(1, "localhost", 9092)], ClusterConfig(settings=named, topics=topics or {}), store)
+def cluster(
+    store: Any = None, topics: dict[str, int] | None = None, release: str = DEFAULT_RELEASE, **settings: str
+) -> Cluster:
+    """Start one broker without sockets, with loaded partitions. Settings have underscores for dots.
+
+    Assignments do not wait for an interval, unless the settings say so.
+    """
+    at_once = {f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")}
+    named = {"group.initial.rebalance.delay.ms": "0"} | at_once | {k.replace("_", "."): v for k, v in settings.items()}
+    made = make_cluster(
+        [Address(1, "localhost", 9092)], ClusterConfig(settings=named, topics=topics or {}, release=release), store
+    )
     made.load_at_once()
     return made
 
 
 class Wire:
-    """A connection to a node without a socket: a `Transport` that keeps what is sent."""
+    """A connection to a node without a socket: a `Transport` that keeps the sent bytes."""
 
     def __init__(self, to: Cluster) -> None:
         self.peer = "127.0.0.1:1"
@@ -60,29 +70,29 @@ class Wire:
         self.session.lost()
 
     def receive(self, data: bytes, now: float = 100.0) -> None:
-        """Bytes of the client, and the end of the tick they came in."""
+        """Receive bytes of the client, and end the tick."""
         self.session.receive(data, now)
         self.cluster.settle(now)
 
     def drained(self, now: float = 100.0) -> None:
-        """The client has read everything."""
+        """Note that the client has read all bytes."""
         self.takes_all = True
         self.session.drained(now)
         self.cluster.settle(now)
 
     def answers(self) -> list[bytes]:
-        """The frames sent since the last call, without their sizes."""
+        """Return the frames sent since the last call, without their sizes."""
         sent, self.sent = self.sent, b""
         return self._splitter.feed(sent)
 
     def answer(self, kind: type[Any], version: int) -> tuple[int, Any]:
-        """The one answer sent since the last call: correlation id and response."""
+        """Return the one answer sent since the last call: correlation id and response."""
         (only,) = self.answers()
         return read(only, kind, version)
 
 
 def read(payload: bytes, kind: type[Any], version: int) -> tuple[int, Any]:
-    """Correlation id and response of a frame's payload."""
+    """Return correlation id and response of a frame's payload."""
     correlation_id, offset = decode_response_header(payload, kind.api_key, version)
     return correlation_id, kind.decode(payload[offset:], version)
 
@@ -115,7 +125,7 @@ class Client:
         return whole
 
     def is_closed_by_server(self) -> bool:
-        """Waits until the server closes; anything it sends first is an error."""
+        """Wait until the server closes the connection; any bytes before are an error."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:

@@ -1,4 +1,4 @@
-"""Real consumers in threads of their own, alike whichever library they are of."""
+"""Real consumers of two libraries behind one interface, each in its own thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": Cooperative
 
 
 class Member:
-    """A consumer of topic `orders` in group `billing`. `told` is what its listener was told, in order.
+    """A consumer of topic `orders` in group `billing`, with the calls of its listener in order.
 
     `on_revoke` and `on_record` are called in its own thread, in which it polls.
     """
@@ -45,18 +45,18 @@ class Member:
         self.close()
 
     def begin_to_close(self) -> None:
-        """Have the consumer closed; returns when that begins."""
+        """Let the consumer close, and return when that begins."""
         self._stop.set()
         assert self.closing.wait(PATIENCE_S), "the consumer's poll does not end"
 
     def close(self) -> None:
-        """Close the consumer, and wait until it is."""
+        """Close the consumer, and wait for the end of its thread."""
         self._stop.set()
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the consumer does not close"
 
     def commit(self, partition: int, offset: int) -> None:
-        """Send a commit, and do not wait for its answer. Of confluent-kafka only its own thread may."""
+        """Send a commit, and do not wait for its answer. For confluent-kafka only its own thread may call this."""
         if isinstance(self._consumer, Consumer):
             self._consumer.commit(offsets=[ConfluentPartition("orders", partition, offset)], asynchronous=True)
         else:
@@ -66,13 +66,13 @@ class Member:
         """Wait until the record was consumed."""
         self.wait(lambda: (partition, offset) in self.records)
 
-    def wait_told(self, what: str, after: int = 0) -> list[str]:
-        """Wait until its listener was told this, not counting what it was told before; all it was told since then."""
+    def wait_callback(self, what: str, after: int = 0) -> list[str]:
+        """Wait for this call of the listener behind the first `after` calls, and return all behind those."""
         self.wait(lambda: what in [each for each, _ in self.callbacks[after:]])
         return [each for each, _ in self.callbacks[after:]]
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        """Wait until something holds that its records or its listener change."""
+        """Wait for a condition on the records or the calls of the listener."""
         with self.changed:
             assert self.changed.wait_for(condition, PATIENCE_S), f"callbacks {self.callbacks}, consumed {self.records}"
 
@@ -98,8 +98,8 @@ class Member:
             def on_partitions_revoked(self, revoked: Any) -> None:
                 member._revoked(list(revoked))
 
-            def on_partitions_lost(self, lost: Any) -> None:
-                member._note("lost", list(lost))
+            def on_partitions_lost(self, partitions: Any) -> None:
+                member._note("lost", list(partitions))
 
         consumer = self._consumer = KafkaConsumer(
             bootstrap_servers=bootstrap, group_id="billing", client_id=name, auto_offset_reset="earliest",

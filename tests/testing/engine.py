@@ -1,7 +1,7 @@
 """A stand-in for a Docker engine: as much of its HTTP API as testcontainers needs, with a process for each container.
 
-The image is what the `Dockerfile` says: environment, entry point and command of its last stage. A container has an
-address of its own, in 127.0.0.0/8, where a real one has a network; a published port is handed on to it.
+The image has environment, entry point and command of the last stage of the `Dockerfile`. A container has its own
+address in 127.0.0.0/8 in place of a network; connections to a published port go there.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Container:
 
 
 def hand_on(listener: socket.socket, inside: tuple[str, int]) -> None:
-    """Join every connection to the listener to one that is made inside."""
+    """Forward every connection to the listener to a port inside."""
     with suppress(OSError):
         while True:
             outer, _ = listener.accept()
@@ -140,9 +140,9 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         _, *rest = self._words()
         if rest == ["create"]:
-            made = Container(f"{len(self.containers) + 1:064x}", json.loads(body))
-            self.containers[made.id] = made
-            self._answer({"Id": made.id, "Warnings": []}, 201)
+            container = Container(f"{len(self.containers) + 1:064x}", json.loads(body))
+            self.containers[container.id] = container
+            self._answer({"Id": container.id, "Warnings": []}, 201)
         else:
             assert rest[1] == "start"
             self.containers[rest[0]].start()

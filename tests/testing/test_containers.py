@@ -9,6 +9,8 @@ import pytest
 from tests.testing.engine import engine
 from tests.testing.test_recipes import CONTAINERS, PLUGIN, run, saved
 
+pytestmark = pytest.mark.second_stage("real clients in separate runs of pytest")
+
 
 def test_a_client_outside_finds_its_way_by_the_published_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = saved(tmp_path, CONTAINERS, "test_container.py")
@@ -18,7 +20,7 @@ def test_a_client_outside_finds_its_way_by_the_published_port(tmp_path: Path, mo
         assert "1 passed" in run(folder, sys.executable, "-m", "pytest", *PLUGIN, "test_container.py")
 
 
-def test_without_testcontainers_it_says_what_to_install() -> None:
+def test_a_missing_testcontainers_is_named() -> None:
     code = "import sys; sys.modules['testcontainers.core.container'] = None; import kafka_shim.testing.containers"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr.strip().endswith("pip install 'kafka-group-shim[containers]'")

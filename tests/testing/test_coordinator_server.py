@@ -1,4 +1,4 @@
-"""The coordinator in a thread: starting, awaiting, puppets, and what happens when something is wrong."""
+"""The coordinator in a thread: start, waits, puppets, and refusals."""
 
 import socket
 import threading
@@ -11,11 +11,12 @@ import orjson
 import pytest
 import trio
 from kafka import KafkaConsumer
+from kafka.errors import IllegalStateError
 
 from kafka_shim.broker.topics import TopicError
-from kafka_shim.groups.trace import problems
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.testing import CoordinatorServer, NotReached, open_coordinator, polling
+from kafka_shim.trace.schema import problems
 
 
 def consumer_of(server: CoordinatorServer, name: str = "real", **settings: object) -> KafkaConsumer:
@@ -29,24 +30,24 @@ def test_a_real_consumer_and_puppets_share_the_partitions() -> None:
         with polling(consumer):
             server.group("billing").stable(members=["real"], owners={"real": {"orders": range(6)}})
             puppets = [server.puppet("billing", ["orders"], client_id=f"puppet-{number}") for number in range(2)]
-            found = server.group("billing").stable(members=3, timeout=20)
+            group = server.group("billing").stable(members=3, timeout=20)
             owned = {puppet.member_id: puppet.owned for puppet in puppets}
         consumer.close()
-        assert sorted(p for member in found.members for p in member.owned["orders"]) == list(range(6))
-        assert owned == {member.member_id: member.owned for member in found.members if member.client_id != "real"}
+        assert sorted(p for member in group.members for p in member.owned["orders"]) == list(range(6))
+        assert owned == {member.member_id: member.owned for member in group.members if member.client_id != "real"}
 
 
-def test_a_test_that_fails_is_told_that_a_consumer_was_polled_no_more() -> None:
+def test_a_failed_test_shows_the_error_of_polling() -> None:
     with CoordinatorServer(topics={"orders": 1}) as server:
         consumer = consumer_of(server)
         consumer.close()
-        with pytest.raises(NotReached) as failure, polling(consumer) as polled:
+        with pytest.raises(NotReached) as failure, polling(consumer, raises=IllegalStateError) as polled:
             server.group("billing").stable(members=1, timeout=0.2)
-        assert [type(error).__name__ for error in polled.errors] == ["IllegalStateError"]
+        assert [type(error) for error in polled.errors] == [IllegalStateError]
         assert "Polling a consumer had ended with IllegalStateError" in failure.value.__notes__[0]
 
 
-def test_what_was_awaited_in_vain_is_told_with_the_story() -> None:
+def test_a_failed_wait_has_the_story() -> None:
     with CoordinatorServer(topics={"orders": 2}) as server:
         server.puppet("billing", ["orders"], client_id="lonely")
         server.group("billing").stable(members=1)
@@ -72,7 +73,7 @@ def test_events_are_awaited_one_after_the_other() -> None:
         group.stable(members=["second"])
 
 
-def test_what_happened_before_counts_unless_only_what_comes_is_meant() -> None:
+def test_earlier_events_count_without_from_now() -> None:
     with CoordinatorServer(topics={"orders": 2}) as server:
         billing, other = server.group("billing"), server.group("other")
         puppets = [server.puppet(group.name, ["orders"]) for group in (billing, other)]
@@ -97,7 +98,7 @@ def test_commits_are_awaited() -> None:
         assert server.group("billing").committed("orders", 1, at_least=42) == 42
 
 
-def test_no_rebalance_is_noticed_by_heartbeats_not_by_waiting() -> None:
+def test_no_rebalance_counts_heartbeats() -> None:
     with CoordinatorServer(topics={"orders": 2}) as server:
         server.puppet("billing", ["orders"], heartbeat_interval=0.02)
         group = server.group("billing")
@@ -108,7 +109,7 @@ def test_no_rebalance_is_noticed_by_heartbeats_not_by_waiting() -> None:
         server.clock.freeze()
         silent.silence()
         group.no_rebalance_for(44)
-        with pytest.raises(NotReached, match="no rebalance"):
+        with pytest.raises(NotReached, match="No rebalance"):
             group.no_rebalance_for(1)
 
 
@@ -121,6 +122,7 @@ def many_files() -> Iterator[None]:
     setrlimit(RLIMIT_NOFILE, before)
 
 
+@pytest.mark.second_stage("two hundred servers")
 @pytest.mark.usefixtures("many_files")
 def test_two_hundred_run_at_once() -> None:
     failures: list[BaseException] = []
@@ -130,9 +132,9 @@ def test_two_hundred_run_at_once() -> None:
         try:
             with CoordinatorServer(topics={"orders": number % 5 + 1}) as server:
                 server.puppet("billing", ["orders"])
-                found = server.group("billing").stable(members=1, timeout=60)
+                group = server.group("billing").stable(members=1, timeout=60)
                 all_run.wait(60)
-                assert len(found.members[0].owned["orders"]) == number % 5 + 1
+                assert len(group.members[0].owned["orders"]) == number % 5 + 1
         except BaseException as failure:
             failures.append(failure)
 
@@ -152,17 +154,18 @@ def test_two_hundred_run_at_once() -> None:
             {"config": {"group.max.sise": "4"}},
             "did you mean 'group.max.size'",
         ),
-        ({"config": ["group.max.size=4"]}, "config is values by Kafka's names"),
-        ({"topics": ["orders"]}, "topics are numbers of partitions by name"),
-        ({"topics": {"orders": 0}}, "partitions of topic 'orders' must be a whole number from 1"),
+        ({"config": ["group.max.size=4"]}, "config must map Kafka setting names"),
+        ({"topics": ["orders"]}, "topics must map names to numbers of partitions"),
+        ({"topics": {"orders": 0}}, "partitions of topic 'orders' must be a whole number of at least 1"),
         ({"topics": {"a b": 1}}, "Topic name is invalid"),
-        ({"brokers": 0}, "brokers must be a whole number from 1 on, not 0"),
-        ({"release": "9.9"}, r"release is one of 2\.8, 3\.9, 4\.2, not '9\.9'"),
-        ({"faults": {"action": "drop"}}, "faults are a list"),
-        ({"faults": [{"api": "JoinGroup"}]}, "A fault is its keywords, action among them"),
+        ({"brokers": 0}, "brokers must be a whole number of at least 1, not 0"),
+        ({"release": "9.9"}, r"release must be one of 2\.8, 3\.9, 4\.2, 4\.3, 4\.4, not '9\.9'"),
+        ({"store": "offsets.db"}, "'offsets.db' names no store: use memory:, sqlite:PATH"),
+        ({"faults": {"action": "drop"}}, "faults must be a list"),
+        ({"faults": [{"api": "JoinGroup"}]}, "A fault must have its keywords, action among them"),
     ],
 )
-def test_a_server_that_cannot_be_is_refused_in_one_sentence(arguments: dict[str, Any], message: str) -> None:
+def test_an_impossible_server_is_refused_in_one_sentence(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, TopicError), match=message) as refused:
         CoordinatorServer(**arguments).start()
     assert "\n" not in str(refused.value)
@@ -171,34 +174,32 @@ def test_a_server_that_cannot_be_is_refused_in_one_sentence(arguments: dict[str,
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda server: server.puppet("billing", "orders"), "topics are a list of names, not 'orders'"),
-        (lambda server: server.puppet("billing", ["orders"], protocols=["sticky"]), "protocols are of range"),
-        (lambda server: server.puppet("billing", ["orders"], protocols=[]), "protocols are of range"),
+        (lambda server: server.puppet("billing", "orders"), "topics must be a list of names, not 'orders'"),
+        (lambda server: server.puppet("billing", ["orders"], protocols=["sticky"]), "protocols must be among range"),
+        (lambda server: server.puppet("billing", ["orders"], protocols=[]), "protocols must be among range"),
         (lambda server: server.puppet("billing", ["orders"], session_timeout="45"), "session_timeout must be seconds"),
         (lambda server: server.puppet("billing", ["orders"], heartbeat_interval=0), "longer than 0 seconds"),
         (lambda server: server.puppet("billing", ["orders"], sesion_timeout=3), "A puppet has no sesion_timeout"),
         (lambda server: server.puppet("billing", ["orders"], manner={"late": 1}), "A manner has no late"),
-        (lambda server: server.puppet("", ["orders"]), "group is a name"),
-        (lambda server: server.group("billing").stable(members="real"), "how many there are, or a list"),
-        (lambda server: server.group("billing").stable(owners={"a": [0]}), "partitions by topic, or pairs"),
-        (lambda server: server.group("billing").owns("a", {"orders": 3}), "partitions by topic, or pairs"),
+        (lambda server: server.puppet("", ["orders"]), "group must be a name"),
+        (lambda server: server.group("billing").stable(members="real"), "a number or a list of names"),
+        (lambda server: server.group("billing").stable(owners={"a": [0]}), "by topic, or pairs"),
+        (lambda server: server.group("billing").owns("a", {"orders": 3}), "by topic, or pairs"),
         (lambda server: server.group("billing").next("rebalance"), "not a kind of event"),
         (lambda server: server.group("billing").next("exchange", apis="Heartbeat"), "have no apis; they have conn"),
         (lambda server: server.group("billing").next("exchange", api="Hearbeat"), "not an API"),
-        (lambda server: server.group("billing").no_rebalance_for(), "Say for how many seconds"),
+        (lambda server: server.group("billing").no_rebalance_for(), "needs seconds or heartbeats"),
         (lambda server: server.fault("drop", state="Rebalancing"), "not a state of a group"),
         (lambda server: server.fault("drop", times=1.5), "times must be a whole number"),
-        (lambda server: server.clock.advance(-5), "seconds from 0 on, not -5"),
-        (lambda server: server.fail_store(-1), "whole number from 1 on"),
-        (lambda server: server.load_takes("1"), "seconds from 0 on"),
-        (lambda server: server.create_topic("more", 0), "whole number from 1 on"),
+        (lambda server: server.clock.advance(-5), "seconds of at least 0, not -5"),
+        (lambda server: server.fail_store(-1), "whole number of at least 1"),
+        (lambda server: server.load_takes("1"), "seconds of at least 0"),
+        (lambda server: server.create_topic("more", 0), "whole number of at least 1"),
         (lambda server: server.rewind("billing", {"orders": 1}), "by topic and partition"),
         (lambda server: server.start(), "started already"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_in_one_sentence_and_harms_nobody(
-    ask: Callable[[CoordinatorServer], object], message: str
-) -> None:
+def test_impossible_arguments_are_one_sentence(ask: Callable[[CoordinatorServer], object], message: str) -> None:
     with CoordinatorServer(topics={"orders": 4}) as server:
         with pytest.raises((ValueError, TypeError, RuntimeError), match=message) as refused:
             ask(server)
@@ -207,15 +208,15 @@ def test_what_cannot_be_asked_is_refused_in_one_sentence_and_harms_nobody(
         server.group("billing").stable(members=1)
 
 
-def test_before_it_is_started_it_says_so() -> None:
+def test_a_call_before_the_start_is_refused() -> None:
     with pytest.raises(RuntimeError, match="has not been started"):
         CoordinatorServer().group("billing")
 
 
-def test_after_the_end_it_says_so() -> None:
+def test_a_call_after_the_end_is_refused() -> None:
     with CoordinatorServer() as server:
         address = server.bootstrap.split(":")
-    with pytest.raises(RuntimeError, match="not running"):
+    with pytest.raises(RuntimeError, match="no longer running"):
         server.story()
     with pytest.raises(OSError, match="refused"):
         socket.create_connection((address[0], int(address[1])))
@@ -232,7 +233,25 @@ def test_a_store_outlives_the_server() -> None:
         assert server.group("billing").committed("orders", 0) == 7
 
 
-def test_the_trace_is_one_that_others_can_read(tmp_path: Path) -> None:
+def test_a_failed_wait_says_that_the_clock_is_frozen() -> None:
+    with CoordinatorServer(topics={"orders": 1}) as server:
+        server.clock.freeze()
+        with pytest.raises(NotReached, match="The clock is frozen: no timer ends"):
+            server.group("billing").stable(members=2, timeout=0.01)
+
+
+def test_a_store_named_by_its_url_outlives_the_server(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path}/offsets.db"
+    with CoordinatorServer(topics={"orders": 1}, store=url) as server:
+        puppet = server.puppet("billing", ["orders"])
+        server.group("billing").stable(members=1)
+        puppet.commit({("orders", 0): 7})
+        server.group("billing").committed("orders", 0)
+    with CoordinatorServer(store=url) as server:
+        assert server.group("billing").committed("orders", 0) == 7
+
+
+def test_other_commands_read_the_trace(tmp_path: Path) -> None:
     with CoordinatorServer(topics={"orders": 1}) as server:
         server.puppet("billing", ["orders"])
         server.group("billing").stable(members=1)
@@ -243,10 +262,10 @@ def test_the_trace_is_one_that_others_can_read(tmp_path: Path) -> None:
     assert "assignment" in {event["event"] for event in events}
 
 
-async def test_on_trio_it_runs_in_the_nursery_of_the_test() -> None:
+async def test_open_coordinator_runs_in_the_nursery_of_the_test() -> None:
     async with open_coordinator(topics={"orders": 3}) as kit:
         puppet = kit.puppet("billing", ["orders"])
         with trio.fail_after(10):
-            found = await kit.group("billing").stable(members=1)
-        assert found.members[0].member_id == puppet.member_id
+            group = await kit.group("billing").stable(members=1)
+        assert group.members[0].member_id == puppet.member_id
         assert puppet.owned == {"orders": [0, 1, 2]}

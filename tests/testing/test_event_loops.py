@@ -9,11 +9,33 @@ import trio.testing
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka.aio import AIOConsumer
 
-from kafka_shim.testing import AsyncCoordinator, CoordinatorServer, NotReached, polling
+from kafka_shim.testing import (
+    AsyncCoordinator,
+    CoordinatorServer,
+    ForgottenWaits,
+    NotReached,
+    open_coordinator,
+    polling,
+)
 
 
 def on(backend: str, test: Callable[[], Awaitable[None]]) -> None:
     anyio.run(test, backend=backend)
+
+
+def test_the_clock_of_the_trio_kit_is_that_of_the_others() -> None:
+    async def test() -> None:
+        async with open_coordinator(topics={"orders": 4}) as kit:
+            doomed = kit.puppet("billing", ["orders"], client_id="doomed", session_timeout=10)
+            kit.puppet("billing", ["orders"], client_id="heir", session_timeout=10)
+            await kit.group("billing").stable(members=["doomed", "heir"])
+            doomed.crash()
+            kit.clock.freeze()
+            kit.clock.advance(10)
+            kit.clock.resume()  # and the puppets go on by themselves
+            await kit.group("billing").stable(owners={"heir": {"orders": range(4)}})
+
+    trio.run(test)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -21,8 +43,8 @@ def test_waits_are_awaited(backend: str) -> None:
     async def test() -> None:
         async with AsyncCoordinator(topics={"orders": 4}) as server:
             first = server.puppet("billing", ["orders"], client_id="one")
-            found = await server.group("billing").stable(members=["one"])
-            assert found.members[0].owned == {"orders": [0, 1, 2, 3]}
+            group = await server.group("billing").stable(members=["one"])
+            assert group.members[0].owned == {"orders": [0, 1, 2, 3]}
             async with server.barrier("join-arrived", group="billing") as barrier:
                 server.puppet("billing", ["orders"], client_id="two")
                 await barrier.reached()
@@ -35,12 +57,17 @@ def test_waits_are_awaited(backend: str) -> None:
             ]
             assert await server.rewind("billing", {("orders", 0): 2}) == 2
             assert await server.group("billing").committed("orders", 0) == 2
+            with server.barrier("join-arrived", client_id="three") as another:
+                server.puppet("billing", ["orders"], client_id="three")
+                await another.reached()
+            assert another.held == []
+            await server.group("billing").stable(members=3)
 
     on(backend, test)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_wait_in_vain_tells_the_story_and_others_go_on_meanwhile(backend: str) -> None:
+def test_a_failed_wait_has_the_story_and_blocks_no_other_task(backend: str) -> None:
     async def test() -> None:
         turns = 0
 
@@ -61,6 +88,46 @@ def test_a_wait_in_vain_tells_the_story_and_others_go_on_meanwhile(backend: str)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_wait_without_await_fails_the_block(backend: str) -> None:
+    async def test() -> None:
+        async with AsyncCoordinator(topics={"orders": 1}) as server:
+            server.puppet("billing", ["orders"])
+            server.group("billing").stable(members=17)
+
+    with pytest.raises(ForgottenWaits, match=r"^Never awaited: stable\(\.\.\.\) in test_event_loops\.py:\d+\."):
+        on(backend, test)
+
+
+def test_a_wait_without_await_fails_the_block_of_the_trio_kit() -> None:
+    async def test(forgetful: bool) -> None:
+        async with open_coordinator(topics={"orders": 1}) as kit:
+            kit.puppet("billing", ["orders"])
+            await kit.group("billing").stable(members=1)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(kit.group("billing").owns, "puppet", {"orders": [0]})
+            if forgetful:
+                kit.group("billing").stable(members=17)
+                kit.fired(kit.fault("drop", "Heartbeat"))
+
+    trio.run(test, False)
+    with pytest.raises(ForgottenWaits, match=r"^Never awaited: fired.* stable.*test_event_loops"):
+        trio.run(test, True)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_task_may_be_made_of_a_wait(backend: str) -> None:
+    async def test() -> None:
+        async with AsyncCoordinator(topics={"orders": 1}) as server:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(server.group("billing").empty)
+            if backend == "asyncio":
+                await asyncio.create_task(server.group("billing").empty())
+                await asyncio.gather(server.group("billing").empty(), server.group("billing").empty())
+
+    on(backend, test)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_wait_that_is_cancelled_ends(backend: str) -> None:
     async def test() -> None:
         async with AsyncCoordinator() as server:
@@ -73,7 +140,7 @@ def test_a_wait_that_is_cancelled_ends(backend: str) -> None:
                 await trio.testing.wait_all_tasks_blocked()
                 return server.kit.conditions.waiting
 
-            # The wait is gone from the coordinator's thread too, or it could not stop before its timeout.
+            # The coordinator's thread has no such wait either, or it could not stop before its timeout.
             assert await anyio.to_thread.run_sync(server.wait, waiting) == 0
 
     on(backend, test)
@@ -95,6 +162,9 @@ async def consuming(server: AsyncCoordinator) -> None:
             assert [record.value for record in await polled.wait_records(3)] == [b"a", b"b", b"c"]
             with pytest.raises(TimeoutError, match="3 records instead of 4"):
                 await polled.wait_records(4, timeout=0.01)
+            await polled.call(consumer.commit)
+            assert sum(server.lag("billing").values()) == 0
+            assert await polled.call(len, "abc") == 3
     finally:
         await consumer.stop()
 
@@ -105,6 +175,20 @@ def test_aiokafka_is_polled_in_its_own_loop() -> None:
             await consuming(server)
 
     asyncio.run(test())
+
+
+def test_a_forgotten_wait_for_records_fails_the_block() -> None:
+    class Silent:
+        async def getmany(self, timeout_ms: int) -> dict[str, list[object]]:
+            await asyncio.Event().wait()
+            return {}
+
+    async def test() -> None:
+        async with polling(Silent()) as polled:
+            polled.wait_records(1)
+
+    with pytest.raises(ForgottenWaits, match=r"Never awaited: wait_records\(\.\.\.\) in test_event_loops\.py"):
+        asyncio.run(test())
 
 
 def test_confluents_consumer_is_polled_in_its_own_loop() -> None:
@@ -127,6 +211,15 @@ def test_confluents_consumer_is_polled_in_its_own_loop() -> None:
     asyncio.run(test())
 
 
+def test_a_coordinator_of_trio_says_so_on_another_loop() -> None:
+    async def test() -> None:
+        async with open_coordinator():
+            pass
+
+    with pytest.raises(RuntimeError, match="runs on trio: with another event loop, use AsyncCoordinator"):
+        asyncio.run(test())
+
+
 def test_a_blocking_wait_on_an_event_loop_is_one_sentence() -> None:
     async def test(server: CoordinatorServer) -> None:
         with pytest.raises(RuntimeError, match=r"^A wait would block the event loop .* use AsyncCoordinator"):
@@ -136,7 +229,7 @@ def test_a_blocking_wait_on_an_event_loop_is_one_sentence() -> None:
         asyncio.run(test(server))
 
 
-def test_consumers_are_polled_the_way_they_can_be() -> None:
+def test_a_consumer_of_the_wrong_kind_is_refused() -> None:
     class Async:
         async def getmany(self) -> None: ...
 

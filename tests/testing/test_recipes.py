@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.second_stage("separate test runners")
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/recipes/test_frameworks.md"
 _SECTIONS = {
@@ -28,7 +30,7 @@ PLUGIN = ("-p", "no:kafka-shim", "-p", "kafka_shim.testing.plugin", "-p", "no:ca
 
 
 def run(folder: Path, *command: str) -> str:
-    """What a command that succeeds says."""
+    """Run a command that must succeed, and return its output."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -40,7 +42,7 @@ def saved(folder: Path, title: str, name: str) -> Path:
     return folder
 
 
-def test_every_program_of_the_page_is_run() -> None:
+def test_the_tests_cover_every_program_of_the_page() -> None:
     here = ["unittest", "Django", "FastAPI", "asyncio", "pytest-xdist", WORKER, CONTAINERS, GO]
     assert list(RECIPES) == [*here, *ELSEWHERE]
 
@@ -61,7 +63,7 @@ def test_fastapi(tmp_path: Path) -> None:
 
 
 def test_asyncio(tmp_path: Path) -> None:
-    """Under anyio, which is among what our tests need anyway."""
+    """Under anyio, since our tests need that package anyway."""
     program = RECIPES["asyncio"][1].replace("@pytest.mark.asyncio", "@pytest.mark.anyio")
     (tmp_path / "test_billing.py").write_text(
         f"{program}\n\n@pytest.fixture\ndef anyio_backend():\n    return 'asyncio'\n"

@@ -1,12 +1,11 @@
 """Rebalance bugs that clients really had, each as a scenario of the test kit.
 
-What must hold is said of the coordinator's trace and of what the client's listener was told, not of exact sequences of
-requests: clients differ in how often they try again. The numbers are those of issues in other projects, as each test
-says; that the client at hand passes shows that it does not have the bug.
+A scenario checks the coordinator's trace and the calls of the client's listener, not exact sequences of requests:
+clients differ in their number of retries. The numbers are those of issues in other projects, as each test
+says; a client that passes does not have the bug.
 
-As in Kafka, what comes over one connection is served in order and one at a time: nothing that a member sends behind its
-parked JoinGroup or SyncGroup is answered before that is. Where a scenario wants an answer in between, what is answered
-was sent just before.
+As in Kafka, a connection serves its requests in order and one at a time: requests behind a parked JoinGroup or
+SyncGroup wait for its answer. A scenario that wants an answer in between sends its request just before.
 """
 
 import threading
@@ -19,6 +18,8 @@ from kafka import KafkaProducer
 from kafka_shim.testing import CoordinatorServer, Simulation
 
 from .clients import Member
+
+pytestmark = pytest.mark.second_stage("real clients")
 
 ORDERS = {"orders": range(4)}
 both = pytest.mark.parametrize("kind", ["kafka-python", "confluent-kafka"])
@@ -53,13 +54,13 @@ def members_gone(server: CoordinatorServer) -> list[str]:
 
 
 def comes_to_rest(server: CoordinatorServer, members: int = 1) -> int:
-    """So many members share all partitions, and each has sent three heartbeats that all is well; the generation."""
+    """Wait until so many members share all partitions, each with three accepted heartbeats; return the generation."""
     group = server.kit.group("billing")
 
     def is_at_rest() -> bool:
-        found = group.now
-        owned = sorted(p for member in found.members for p in member.owned.get("orders", ()))
-        if not found.is_stable or len(found.members) != members or owned != [0, 1, 2, 3]:
+        state = group.now
+        owned = sorted(p for member in state.members for p in member.owned.get("orders", ()))
+        if not state.is_stable or len(state.members) != members or owned != [0, 1, 2, 3]:
             return False
         well = [
             event["member"]
@@ -67,9 +68,9 @@ def comes_to_rest(server: CoordinatorServer, members: int = 1) -> int:
             if event["event"] == "exchange"
             and event["api"] == "Heartbeat"
             and not event["error"]
-            and event["request"]["generation_id"] == found.generation
+            and event["request"]["generation_id"] == state.generation
         ]
-        return all(well.count(member.member_id) >= 3 for member in found.members)
+        return all(well.count(member.member_id) >= 3 for member in state.members)
 
     assert server.wait(server.kit.conditions.until, is_at_rest, 60), "\n".join(server.story("billing"))
     return server.group("billing").now.generation
@@ -99,7 +100,7 @@ def test_r02_a_heartbeat_refused_as_soon_as_a_join_is_answered(
 ) -> None:
     server.puppet("billing", ["orders"], client_id="leader", think=0.3)
     server.group("billing").stable(members=1)
-    # confluent-kafka sends it behind its SyncGroup, which waits for the leader; kafka-python when that is answered.
+    # confluent-kafka sends it behind its SyncGroup, which waits for the leader; kafka-python after its answer.
     refused = server.fault("error", "Heartbeat", error=error, client_id="real", generation=2)
     with Member(kind, server.bootstrap, "real"):
         refused.wait_fired()
@@ -155,17 +156,17 @@ def test_r05_a_member_that_missed_a_generation_claims_nothing_stale(server: Coor
 
 
 @both
-def test_r06_what_was_lost_is_told_before_what_is_assigned(server: CoordinatorServer, kind: str) -> None:
+def test_r06_lost_partitions_are_reported_before_assigned_ones(server: CoordinatorServer, kind: str) -> None:
     with Member(kind, server.bootstrap, "real") as real:
         comes_to_rest(server)
         callbacks = len(real.callbacks)
-        lost = server.fault("error", "JoinGroup", error="UNKNOWN_MEMBER_ID", member="?*")
+        fault = server.fault("error", "JoinGroup", error="UNKNOWN_MEMBER_ID", member="?*")
         server.fault("error", "Heartbeat", error="REBALANCE_IN_PROGRESS").wait_fired()
-        lost.wait_fired()
-        # What it was before does not come back: only its session's end can tell the coordinator.
+        fault.wait_fired()
+        # The earlier member does not return: the coordinator learns that only at the end of its session.
         server.group("billing").next("state", to="PreparingRebalance", cause="NEW_MEMBER")
         server.clock.advance(10)
-        assert real.wait_told("assigned", callbacks)[0] in ("lost", "revoked")
+        assert real.wait_callback("assigned", callbacks)[0] in ("lost", "revoked")
         comes_to_rest(server)
 
 
@@ -174,9 +175,9 @@ def test_r07_a_coordinator_that_moves_during_a_rebalance_leaves_no_ghost(server:
     with Member(kind, server.bootstrap, "real", session=60_000):
         comes_to_rest(server)
         before = server.group("billing").now.members[0].member_id
-        moved = server.fault("error", "JoinGroup", error="NOT_COORDINATOR", client_id="real")
+        fault = server.fault("error", "JoinGroup", error="NOT_COORDINATOR", client_id="real")
         server.puppet("billing", ["orders"], client_id="second")
-        moved.wait_fired()
+        fault.wait_fired()
         server.move("billing", 3 - server.coordinator_of("billing"))
         comes_to_rest(server, 2)
         assert server.group("billing").now.called("real")[0].member_id == before
@@ -195,14 +196,14 @@ def test_r08_followers_keep_alive_while_the_leader_takes_its_time(server: Coordi
         assert members_gone(server) == []
 
 
-def test_r09_a_slow_revocation_does_not_cost_the_membership(server: CoordinatorServer) -> None:
+def test_r09_a_slow_revocation_does_not_end_the_membership(server: CoordinatorServer) -> None:
     with Member("confluent-kafka", server.bootstrap, "real") as real:
         comes_to_rest(server)
         done = threading.Event()
         real.on_revoke = lambda: done.wait(20)
         server.clock.freeze()
         server.puppet("billing", ["orders"], client_id="second", session_timeout=60)
-        real.wait_told("revoked")
+        real.wait_callback("revoked")
         for _ in range(4):  # Twice as long as its session.
             server.group("billing").next("exchange", from_now=True, api="Heartbeat", client_id="real")
             server.clock.advance(5)
@@ -213,14 +214,14 @@ def test_r09_a_slow_revocation_does_not_cost_the_membership(server: CoordinatorS
 
 
 def test_r09_kafka_python_sends_no_heartbeat_while_its_listener_works(server: CoordinatorServer) -> None:
-    """It has this bug: its listener is called in the thread that sends heartbeats, so the member is expelled."""
+    """kafka-python has this bug: it calls the listener in the thread of the heartbeats, so the member is expelled."""
     with Member("kafka-python", server.bootstrap, "real") as real:
         comes_to_rest(server)
         done = threading.Event()
         real.on_revoke = lambda: done.wait(20)
         server.clock.freeze()
         server.puppet("billing", ["orders"], client_id="second", session_timeout=60)
-        real.wait_told("revoked")
+        real.wait_callback("revoked")
         server.clock.advance(10.1)
         assert members_gone(server) == ["real"]
         done.set()
@@ -269,17 +270,18 @@ def test_r12_a_commit_refused_between_two_cooperative_rounds(server: Coordinator
         server.puppet("billing", ["orders"], client_id="second", protocols=["cooperative-sticky"])
         refused.wait_fired()
         assert comes_to_rest(server, 2) == generation + 2
-        kept = server.group("billing").now.called("real")[0].owned["orders"]
-        # kafka-python, as Kafka's own consumer does, takes what it keeps for lost too, and is given it anew.
-        lost = [("lost", kept)] if kind == "kafka-python" else []
-        gone = [(what, which) for what, which in real.callbacks if what != "assigned"]
-        assert gone == [("revoked", [p for p in range(4) if p not in kept]), *lost]
-        assert len(kept) == 2
+        own = server.group("billing").now.called("real")[0].owned["orders"]
+        losses = [(what, which) for what, which in real.callbacks if what != "assigned"]
+        assert losses[0] == ("revoked", [p for p in range(4) if p not in own])
+        # Like Kafka's own consumer, kafka-python reports the partitions that it keeps as lost and gets them again if
+        # the refusal arrives before it joins again. No call of the client lets its listener wait for that answer.
+        assert losses[1:] in ([], [("lost", own)] if kind == "kafka-python" else [])
+        assert len(own) == 2
 
 
 @both
-def test_r13_nothing_lost_is_committed_after_polling_too_late(server: CoordinatorServer, kind: str) -> None:
-    # In real time: that the application polls too late is seen by the client's own clock.
+def test_r13_a_late_poll_commits_no_lost_partition(server: CoordinatorServer, kind: str) -> None:
+    # In real time: the client measures the late poll with its own clock.
     done, real = threading.Event(), Member(kind, server.bootstrap, "real", session=3_000, poll=3_000)
     real.on_record = lambda: done.wait(20)
     with real:
@@ -302,8 +304,8 @@ def test_r14_cooperative_members_in_any_order_come_to_rest(seed: int) -> None:
         simulation.puppet("billing", topics[(number * (2 * seed + 1)) % 4], protocols=["cooperative-sticky"])
         simulation.run(1 + seed)
     simulation.run(120)
-    found = simulation.group("billing")
-    owned = [(topic, p) for member in found.members for topic, each in member.owned.items() for p in each]
+    group = simulation.group("billing")
+    owned = [(topic, p) for member in group.members for topic, each in member.owned.items() for p in each]
     assert sorted(owned) == sorted([("orders", p) for p in range(13)] + [("bills", p) for p in range(7)])
 
 
@@ -348,12 +350,12 @@ def test_r16_closing_during_a_rebalance_does_not_hang(server: CoordinatorServer,
         real.begin_to_close()
         barrier.remove()
         real.close()
-    # Before the session of a member that says nothing would have ended.
+    # Earlier than the end of a silent member's session.
     server.group("billing").stable(members=["other"], owners={"other": ORDERS}, timeout=10)
 
 
 @both
-def test_r17_a_cooperative_member_that_closes_says_so(server: CoordinatorServer, kind: str) -> None:
+def test_r17_a_closing_cooperative_member_leaves(server: CoordinatorServer, kind: str) -> None:
     server.puppet("billing", ["orders"], client_id="other", protocols=["cooperative-sticky"])
     with Member(kind, server.bootstrap, "real", session=60_000, **COOPERATIVE):
         comes_to_rest(server, 2)
@@ -377,7 +379,7 @@ def test_r18_two_members_join_with_one_id_each(server: CoordinatorServer, kind: 
 
 
 @both
-def test_r19_a_coordinator_that_is_loading_is_asked_again(server: CoordinatorServer, kind: str) -> None:
+def test_r19_clients_retry_a_loading_coordinator(server: CoordinatorServer, kind: str) -> None:
     loading = server.fault("error", "JoinGroup", error="COORDINATOR_LOAD_IN_PROGRESS", times=3)
     with Member(kind, server.bootstrap, "real"):
         loading.wait_fired(3, timeout=20)
@@ -386,7 +388,7 @@ def test_r19_a_coordinator_that_is_loading_is_asked_again(server: CoordinatorSer
 
 
 @both
-def test_r20_a_heartbeat_refused_is_no_reason_to_look_for_a_coordinator(server: CoordinatorServer, kind: str) -> None:
+def test_r20_a_refused_heartbeat_triggers_no_find_coordinator(server: CoordinatorServer, kind: str) -> None:
     with Member(kind, server.bootstrap, "real"):
         comes_to_rest(server)
         before = len(exchanges(server, "FindCoordinator"))

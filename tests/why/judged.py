@@ -1,7 +1,7 @@
-"""How right `why` is: what it names, against what was brought about, as a table in docs/why.md.
+"""Precision and recall of `why`: its diagnoses against the true causes, as a table in docs/why.md.
 
-Decides what counts as the same thing. Generated groups come with a list of what was put into them
-(`pipeline/generate/faults.py`), the recording of a real Kafka with the story of what was done to its consumers.
+Generated groups come with a list of their faults (`pipeline/generate/faults.py`), the recording of a real Kafka with
+the story of every action on its consumers.
 `python -m tests.why.judged` writes the table, in about a minute; `test_judged.py` has the smaller form with thresholds.
 """
 
@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from kafka_shim.groups.causes import Cause
+from kafka_shim.pipeline.generate.classic_group import ClassicGroup
 from kafka_shim.pipeline.generate.faults import Fault
-from kafka_shim.pipeline.generate.model import Group
 from kafka_shim.pipeline.generate.write import LEAST_DURATION_S, START, WALL_OFFSET
+from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.history import GroupHistory, History
+from kafka_shim.trace.rebalance import LEADER_THINKS
 from kafka_shim.why.explanation import Explanation, explain
-from kafka_shim.why.history import GroupHistory, History
-from kafka_shim.why.rebalance import LEADER_THINKS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "docs" / "why.md"
@@ -36,30 +36,32 @@ _LEADER_S: Final = 2.0
 _TABLE: Final = re.compile(r"(<!-- judged -->\n).*?(<!-- end of judged -->)", re.DOTALL)
 
 Found = tuple[str, ...]
-"""What is named: its kind, its group, and what it takes to tell it from others."""
+"""A diagnosis: its kind, its group, and enough to tell it from others of the kind."""
 
 
 class Score(NamedTuple):
-    """How many were brought about, how many were named, and how many of these are the same."""
+    """The number of true causes, of diagnoses, and of diagnoses that are true."""
 
     done: int
-    named: int
+    diagnoses: int
     right: int
 
     @property
     def precision(self) -> float:
-        return self.right / self.named if self.named else 1.0
+        return self.right / self.diagnoses if self.diagnoses else 1.0
 
     @property
     def recall(self) -> float:
         return self.right / self.done if self.done else 1.0
 
 
-def scores(done: Counter[Found], named: Counter[Found]) -> dict[str, Score]:
-    """By kind."""
-    kinds = sorted({each[0] for each in (*done, *named)})
+def scores(done: Counter[Found], diagnoses: Counter[Found]) -> dict[str, Score]:
+    """Return the score of each kind."""
+    kinds = sorted({each[0] for each in (*done, *diagnoses)})
     return {
-        kind: Score(*(sum(n for each, n in of.items() if each[0] == kind) for of in (done, named, done & named)))
+        kind: Score(
+            *(sum(n for each, n in of.items() if each[0] == kind) for of in (done, diagnoses, done & diagnoses))
+        )
         for kind in kinds
     }
 
@@ -68,22 +70,22 @@ def scores(done: Counter[Found], named: Counter[Found]) -> dict[str, Score]:
 
 
 def of_generated(cases: int) -> tuple[Counter[Found], Counter[Found]]:
-    """What was put into generated groups, `cases` of each kind and twice as many of none, and what is named."""
+    """Return faults and diagnoses of generated groups: `cases` of each kind, twice as many without a fault."""
     done: Counter[Found] = Counter()
-    named: Counter[Found] = Counter()
+    diagnoses: Counter[Found] = Counter()
     faults = [fault for fault in JUDGED for _ in range(cases)]
     for index, fault in enumerate(faults):
-        group = Group(index, 0, fault, START, LEAST_DURATION_S, 0)
+        group = ClassicGroup(index, 0, fault, START, LEAST_DURATION_S, 0)
         history = History()
         for seq, (at, kind, fields) in enumerate(group.run()):
             event = {"event": kind, "seq": seq, "mono": at, "wall": at + WALL_OFFSET, **json.loads(f"{{{fields}}}")}
             history.add(event)
-        done.update(each for fault in group.listed for each in _put(fault))
+        done.update(each for fault in group.faults for each in _put(fault))
         for each in history.groups.values():
             explanation = explain(each, list(each.rebalances))
             if explanation is not None:
-                named.update(_named(each, explanation))
-    return done, named
+                diagnoses.update(_named_causes(each, explanation))
+    return done, diagnoses
 
 
 def _put(fault: dict[str, Any]) -> Iterator[Found]:
@@ -103,7 +105,10 @@ def _put(fault: dict[str, Any]) -> Iterator[Found]:
 _CAUSES: Final = {"session_expired": Cause.SESSION_EXPIRED, "poll_timeout": Cause.POLL_TIMEOUT_REASON}
 
 
-def _named(history: GroupHistory, explanation: Explanation) -> Iterator[Found]:
+_RESTARTS: Final = frozenset({"RESTART", "ROLLING_RESTART", "DEPLOY", "FLAPPING"})
+
+
+def _named_causes(history: GroupHistory, explanation: Explanation) -> Iterator[Found]:
     group = history.group
     for each in explanation.rebalances:
         generation = str(each.generation)
@@ -116,8 +121,8 @@ def _named(history: GroupHistory, explanation: Explanation) -> Iterator[Found]:
             yield "slow leader", group, generation, each.leader
     if explanation.storm:
         yield "storm", group
-    elif any(remedy.setting == "group.instance.id" for remedy in explanation.advice.remedies):
-        # In a storm, members that are back in seconds are the storm.
+    elif any(remedy.key == "group.instance.id" and remedy.code in _RESTARTS for remedy in explanation.advice.remedies):
+        # The storm is the cause of members that come back within seconds.
         yield "restart that static members would spare", group
 
 
@@ -125,7 +130,7 @@ def _named(history: GroupHistory, explanation: Explanation) -> Iterator[Found]:
 
 
 def of_kafka() -> tuple[Counter[Found], Counter[Found]]:
-    """What was done to real consumers of a real Kafka, and what is named."""
+    """Return the actions on real consumers of a real Kafka, and the diagnoses."""
     causes = {"started": Cause.NEW_MEMBER, "killed": Cause.SESSION_EXPIRED, "closed": Cause.MEMBER_LEFT}
     story = json.loads((RECORDING / "story.json").read_text())
     done = Counter((f"cause {causes[act['what']]}", act["group"], act["member_id"]) for act in story if act["rounds"])
@@ -133,33 +138,33 @@ def of_kafka() -> tuple[Counter[Found], Counter[Found]]:
     with gzip.open(RECORDING / "trace" / "trace.jsonl.gz") as trace:
         for line in trace:
             history.add(json.loads(line))
-    named = Counter(
+    diagnoses = Counter(
         (f"cause {each.cause}", each.group, each.trigger)
         for group in history.groups.values()
         for each in group.rebalances
-        # Nobody brings it about: it follows when what was given up finds its new owner.
+        # No action causes it: it follows when the revoked partitions find their new owner.
         if each.cause != Cause.COOPERATIVE_FOLLOWUP
     )
-    return done, named
+    return done, diagnoses
 
 
 # The table
 
 
 def table() -> list[str]:
-    """The lines of the table."""
+    """Return the lines of the table."""
     lines = ["| | brought about | named | precision | recall |", "| --- | ---: | ---: | ---: | ---: |"]
-    for title, found in all_scores().items():
+    for title, by_kind in all_scores().items():
         lines.append(f"| **{title}** | | | | |")
         lines += [
-            f"| {kind} | {score.done} | {score.named} | {score.precision:.3f} | {score.recall:.3f} |"
-            for kind, score in found.items()
+            f"| {kind} | {score.done} | {score.diagnoses} | {score.precision:.3f} | {score.recall:.3f} |"
+            for kind, score in by_kind.items()
         ]
     return lines
 
 
 def all_scores(cases: int = CASES) -> dict[str, dict[str, Score]]:
-    """By where they come from and kind."""
+    """Return the scores by source and kind."""
     return {
         f"generated traces of {cases * len(JUDGED)} groups": scores(*of_generated(cases)),
         "Apache Kafka 4.2.2 with kafka-python, confluent-kafka and Java": scores(*of_kafka()),
@@ -167,7 +172,7 @@ def all_scores(cases: int = CASES) -> dict[str, dict[str, Score]]:
 
 
 def renewed(page: str, lines: list[str]) -> str:
-    """The page with this table."""
+    """Return the page with this table."""
     return _TABLE.sub(lambda match: match[1] + "\n" + "\n".join(lines) + "\n\n" + match[2], page)
 
 

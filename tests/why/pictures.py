@@ -1,7 +1,7 @@
 """The pictures of docs/: views of the page in a real browser, light and dark.
 
 The groups are real: a recording of kafka-python's consumers on Kafka 4.2, and a lesson. `python -m tests.why.pictures`
-writes them anew after the page has changed; a test checks that each is there and small.
+writes them; do that after a change of the page. A test checks that each exists and is small.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from kafka_shim.lab.replaying import play
 from kafka_shim.testing import CoordinatorServer
+from kafka_shim.trace.reading import read
 from kafka_shim.why.export import page_of
-from kafka_shim.why.reading import read
 from tests.browser import DRAWN, Browser
 
 KINDS: Final = ("classic", "consumer", "share", "streams")
@@ -27,7 +27,7 @@ WIDE, NARROW = 1400, 420
 
 
 class View(NamedTuple):
-    """A picture: `prepare` is done in the page, then what `of` finds is taken, from its top down to `height` pixels."""
+    """A picture: after `prepare` in the page, the element of the selector `of` to a depth of `height` pixels."""
 
     name: str
     page: str
@@ -44,7 +44,7 @@ _LESSON: Final = (
     " while ($('#frame').hidden) await new Promise(requestAnimationFrame); })()"
 )
 _ALONE: Final = f"{_LESSON}.then(() => $('main').classList.remove('with-lesson'))"
-"""What the lesson has opened, as wide as it is without one."""
+"""The views that the lesson opens, in their usual width."""
 VIEWS: Final = (
     View("timeline", "trace", _BILLING, "#group"),
     View("rebalance", "trace", _OPENED, "#group", 1200),
@@ -81,7 +81,7 @@ VIEWS: Final = (
 
 
 def pictures() -> Iterator[tuple[Path, View, bool]]:
-    """Each picture's file, its view, and whether it is dark."""
+    """Return each picture's file, its view, and true for a dark one."""
     for view in VIEWS:
         for dark in (False, True):
             yield FOLDER / f"page-{view.name}-{'dark' if dark else 'light'}.webp", view, dark
@@ -105,7 +105,7 @@ def take(browser: Browser, folder: Path, only: str = "", width: int | None = Non
 
 
 def main() -> None:
-    """Write all of docs/pictures, or those whose names have the word given, into a folder given."""
+    """Write all of docs/pictures, or the pictures with a given word in their names, into a given folder."""
     folder = Path(sys.argv[2]) if len(sys.argv) > 2 else FOLDER
     folder.mkdir(exist_ok=True)
     with Browser() as browser:

@@ -1,4 +1,4 @@
-"""`shim/why/page/rules.js`: what the page says of errors, of the arrows between states, and of the rules they cite.
+"""Generator of `shim/why/page/rules.js`: texts of errors, of arrows between states, and of the rules that they cite.
 
 Written from the tables of the rules, so that the page says the same without a server and without a network. Run
 `python -m tests.why.rules` after a change; a test checks that the committed file is fresh.
@@ -20,7 +20,7 @@ PATH = Path(__file__).parents[2] / "shim" / "why" / "page" / "rules.js"
 
 
 def written() -> str:
-    """The script."""
+    """Return the script."""
     machines = {kind: _machine(of) for kind, of in arrows.MACHINES.items()}
     cites = sorted({cite for machine in machines.values() for arrow in machine.values() for cite in arrow["cites"]})
     table = {trigger.value: {state.value: rule.value for state, rule in row.items()} for trigger, row in RULES.items()}
@@ -29,7 +29,7 @@ def written() -> str:
     return "\n".join(
         [
             "// @ts-check",
-            "// Written by `python -m tests.why.rules` from the tables of the rules and from docs/semantics.md.",
+            "// Written by `python -m tests.why.rules` from the tables of the rules and from docs/semantics.",
             '"use strict";',
             "",
             "/** Kafka's names of errors, by their codes. */",
@@ -44,7 +44,7 @@ def written() -> str:
             "/** What each of these rules does, and the error that it answers. */",
             f"const RULES = {json.dumps(rules)};",
             "",
-            "/** The rules of docs/semantics.md that are cited: their text, and where they come from. */",
+            "/** The rules of docs/semantics that are cited: their text, and where they come from. */",
             f"const SEMANTICS = {json.dumps({cite: _semantics(cite) for cite in cites}, indent=1)};",
             "",
         ]

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from kafka_shim.lab.simulator import Simulation
-from kafka_shim.why.history import GroupHistory, History
+from kafka_shim.trace.history import GroupHistory, History
 
 WALL = 1_795_269_990.0
 """Wall-clock time when a simulation's clock is at zero."""
@@ -39,6 +39,6 @@ class Recorded:
 
 @contextmanager
 def recorded(**simulation: Any) -> Iterator[Recorded]:
-    """A simulation of a topic `orders` of 12 partitions whose events are kept."""
+    """Yield a simulation with a topic `orders` of 12 partitions and a record of its events."""
     config = {"group.initial.rebalance.delay.ms": "1000"} | simulation.pop("config", {})
     yield Recorded(Simulation(topics={"orders": 12}, config=config, **simulation))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_shim.groups.causes import Cause
+from kafka_shim.trace.causes import Cause
 from kafka_shim.why.narration import Narrator
 from tests.server.test_trace_file import live
 from tests.server.wire import Wire, cluster
@@ -27,14 +27,14 @@ def state(cause: str, trigger: str = f"billing-1{UNIQUE}") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("cause", list(Cause))
-def test_every_cause_is_told_in_words(cause: Cause) -> None:
+def test_every_cause_has_a_sentence(cause: Cause) -> None:
     (line,) = Narrator().lines(state(cause))
     assert f"cause {cause}: " in line.text
     assert not line.text.endswith(": ")
     assert "{" not in line.text
 
 
-def test_members_are_called_by_their_client_ids_and_numbered_where_several_have_one() -> None:
+def test_the_story_numbers_members_of_one_client_id() -> None:
     story = Narrator()
     assert story.name(f"billing-1{UNIQUE}") == "billing-1"
     assert story.name(f"rdkafka{UNIQUE}") == "rdkafka"
@@ -43,11 +43,11 @@ def test_members_are_called_by_their_client_ids_and_numbered_where_several_have_
     assert story.name("short") == "short"
 
 
-def test_who_owns_what() -> None:
+def test_an_assignment_lists_partitions_by_member() -> None:
     assignments = {f"a{UNIQUE}": {"orders": [2, 0, 1, 5], "returns": [0]}, f"b{UNIQUE}": {}, f"c{UNIQUE}": 17}
     event = {"event": "assignment", "group": "g", "generation": 3, "assignments": assignments, "mono": 1.0}
     texts = [" ".join(line.text.split()) for line in Narrator().lines(event)]
-    assert texts == ["generation 3 is stable; who owns what:", "a orders 0-2, 5, returns 0", "b nothing", "c 17 bytes"]
+    assert texts == ["generation 3 is stable; assignments:", "a orders 0-2, 5, returns 0", "b nothing", "c 17 bytes"]
 
 
 def test_times_count_from_the_first_event() -> None:
@@ -58,7 +58,7 @@ def test_times_count_from_the_first_event() -> None:
     assert line.group == "g"
 
 
-async def test_the_life_of_a_member_reads_as_it_was() -> None:
+async def test_the_story_follows_a_member_from_join_to_leave() -> None:
     wire, story = Wire(cluster(topics={"orders": 1})), Narrator()
     lines: list[str] = []
     wire.cluster.events.listen(
@@ -76,7 +76,7 @@ async def test_the_life_of_a_member_reads_as_it_was() -> None:
     ]
 
 
-def test_the_story_of_a_relay_says_why_with_the_round() -> None:
+def test_the_story_of_a_relay_has_the_cause_with_the_round() -> None:
     event = {
         "event": "round", "group": "billing", "generation": 2, "cause": "MEMBER_LEFT", "trigger": "a", "started": 10.0,
         "ended": 10.5, "waited_for": [], "dropped": [], "leader": "b", "protocol": "range", "members": ["b"],
@@ -85,4 +85,4 @@ def test_the_story_of_a_relay_says_why_with_the_round() -> None:
     story = Narrator()
     assert [line.text for line in story.lines(event)][:1] == ["rebalanced, cause MEMBER_LEFT: a left"]
     (unseen, *_) = story.lines(event | {"cause": "", "trigger": ""})
-    assert unseen.text == "rebalanced, cause unknown: what began it did not come through the relay"
+    assert unseen.text == "rebalanced, cause unknown: the request that began it did not pass the relay"

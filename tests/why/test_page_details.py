@@ -1,9 +1,10 @@
-"""What the page shows in detail, in a real browser: frames, assignments, the rules of an arrow, lessons."""
+"""Details of the page in a real browser: frames, assignments, the rules of an arrow, lessons."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -13,7 +14,16 @@ import pytest
 from click.testing import CliRunner
 
 from bench import page as smoothness
+from kafka_shim.apis.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_shim.apis.join_group import JoinGroupRequest
+from kafka_shim.apis.streams_group_topology_description_update import (
+    GlobalStore,
+    Node,
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
+    Subtopology,
+    TopologyDescription,
+)
 from kafka_shim.apis.wire.headers import decode_request_header
 from kafka_shim.commands.replay import replay
 from kafka_shim.conformance.sources import cited_rules
@@ -21,13 +31,16 @@ from kafka_shim.groups.classic.states import MEANING
 from kafka_shim.learn.assignments import side_by_side
 from kafka_shim.learn.lesson import ours
 from kafka_shim.testing import CoordinatorServer
+from kafka_shim.trace.history import History
 from kafka_shim.why.arrows import CLASSIC, MACHINES
-from kafka_shim.why.history import History
 from kafka_shim.why.page import standalone
 from tests.browser import DRAWN, Browser
 from tests.groups.test_arrows import consumers, sharers, threads
 from tests.lab.test_replay import record
+from tests.server.wire import Client
 from tests.why import pictures
+
+pytestmark = pytest.mark.second_stage("a browser")
 
 TRACE = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
 CONSUMER_GROUP = Path(__file__).parent / "recordings" / "consumer-group.jsonl.gz"
@@ -36,22 +49,22 @@ SIZES = [(1400, False), (420, True)]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[CoordinatorServer]:
-    """A coordinator with a group that two members have joined, of which one has left."""
+    """A coordinator with a group of two members, after one of them left."""
     config = {"group.initial.rebalance.delay.ms": "0"}
     with CoordinatorServer(topics={"orders": 4}, config=config, control=True) as server:
         yield server
 
 
 def text_of(browser: Browser, selector: str) -> str:
-    found: str = browser.evaluate(f"document.querySelector({selector!r}).textContent")
-    return found
+    text: str = browser.evaluate(f"document.querySelector({selector!r}).textContent")
+    return text
 
 
 def rows_of(browser: Browser, selector: str) -> list[list[str]]:
-    found: list[list[str]] = browser.evaluate(
+    rows: list[list[str]] = browser.evaluate(
         f"[...document.querySelectorAll({selector!r})].map((tr) => [...tr.cells].map((td) => td.textContent))"
     )
-    return found
+    return rows
 
 
 def press(browser: Browser, key: str) -> None:
@@ -62,7 +75,7 @@ _numbers = count(1)
 
 
 def watched_group(browser: Browser, server: CoordinatorServer, width: int, dark: bool) -> str:
-    """A group that forms while the page is open; its name."""
+    """Form a group while the page is open, and return its name."""
     browser.open(server.control_url + "/", width=width, dark=dark)
     browser.wait("document.querySelector('#source').textContent.startsWith('live')")
     group = f"billing-{next(_numbers)}"
@@ -75,7 +88,7 @@ def watched_group(browser: Browser, server: CoordinatorServer, width: int, dark:
     return group
 
 
-def test_a_request_is_shown_as_bytes_beside_fields_beside_the_row_that_answered(
+def test_the_page_shows_a_request_as_bytes_fields_and_its_table_row(
     browser: Browser, server: CoordinatorServer
 ) -> None:
     for width, dark in SIZES:
@@ -86,16 +99,16 @@ def test_a_request_is_shown_as_bytes_beside_fields_beside_the_row_that_answered(
             f"openRequest(page.model.groups.get('{group}').marks.find((each) => each.api === 'JoinGroup'))"
         )
         browser.wait("document.querySelectorAll('#frame:not([hidden]) .frame').length === 2")
-        shown = browser.evaluate(
+        row = browser.evaluate(
             "[...document.querySelectorAll('#frame .frame')].map((box) =>"
             " [...box.querySelectorAll('.hex [data-piece]')].map((run) => run.textContent).join(' '))"
         )
-        data = bytes.fromhex(shown[0])
+        data = bytes.fromhex(row[0])
         assert len(data) == int.from_bytes(data[:4]) + 4
         _, version, _, client_id, body = decode_request_header(data[4:])
         assert client_id == "first"
-        asked, _ = JoinGroupRequest.decoder(version)(data[4:], body)
-        assert (asked.group_id, asked.protocols[0].name) == (group, "range")
+        request, _ = JoinGroupRequest.decoder(version)(data[4:], body)
+        assert (request.group_id, request.protocols[0].name) == (group, "range")
         fields = browser.evaluate(
             "[...document.querySelectorAll('#frame .fields')].map((list) =>"
             " [...list.querySelectorAll('button')].map((field) => field.textContent))"
@@ -131,21 +144,21 @@ def test_a_replayed_run_has_its_bytes_and_a_trace_the_rows_that_are_possible(bro
     assert done.exit_code == 0, done.output
     browser.open((tmp_path / "run.html").as_uri(), width=1400)
     browser.wait("page.model.groups.size > 3")
-    found = browser.evaluate(
-        "(async () => { const found = []; for (const group of page.model.groups.values()) { page.group = group.name;"
+    marks = browser.evaluate(
+        "(async () => { const marks = []; for (const group of page.model.groups.values()) { page.group = group.name;"
         " for (const mark of group.marks) { const event = JSON.parse(mark.line);"
         " const frames = await page.source.frames(event);"
-        " found.push({ api: event.api, bytes: frames !== null, quiet: mark.quiet, table: frames?.row?.table ?? null,"
+        " marks.push({ api: event.api, bytes: frames !== null, quiet: mark.quiet, table: frames?.row?.table ?? null,"
         "   guarded: frames?.row ? frames.row.error !== event.error : false,"
         "   here: frames?.row?.cells.find((cell) => cell.here)?.does ?? null,"
-        "   said: rowsOf(event).map((each) => each.textContent).join(' ') }); } } return found; })()"
+        "   said: rowsOf(event).map((each) => each.textContent).join(' ') }); } } return marks; })()"
     )
-    assert all(each["bytes"] for each in found if not each["quiet"])
-    apis = {each["api"] for each in found if each["bytes"]}
+    assert all(each["bytes"] for each in marks if not each["quiet"])
+    apis = {each["api"] for each in marks if each["bytes"]}
     assert apis >= {"JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"}
-    classic = [each for each in found if each["table"] and "classic" in each["table"] and not each["guarded"]]
+    classic = [each for each in marks if each["table"] and "classic" in each["table"] and not each["guarded"]]
     assert len(classic) > 20
-    # What the trace alone says has the row that really answered among those that it names.
+    # The rows that the trace alone allows include the row that really answered.
     missed = [(each["api"], each["here"], each["said"]) for each in classic if each["here"] not in each["said"]]
     assert missed == []
     assert sum("This row of the table answered it" in each["said"] for each in classic) > len(classic) / 2
@@ -159,7 +172,7 @@ def test_a_replayed_run_has_its_bytes_and_a_trace_the_rows_that_are_possible(bro
     assert browser.errors == []
 
 
-def test_a_moment_is_chosen_on_the_timeline_and_told_to_all(browser: Browser, tmp_path: Path) -> None:
+def test_a_moment_of_the_timeline_applies_to_all_parts(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "trace.html"
     path.write_bytes(standalone(gzip.decompress(TRACE.read_bytes()), "recorded"))
     browser.open(path.as_uri(), width=1400)
@@ -178,7 +191,7 @@ def test_a_moment_is_chosen_on_the_timeline_and_told_to_all(browser: Browser, tm
     assert chosen["group"] == "billing"
     assert chosen["at"] == pytest.approx(at, rel=1e-9)
     assert browser.evaluate("page.moment") == chosen["at"]
-    # A trace has the fields of requests and not their bytes; it says so.
+    # A trace has the fields of requests and not their bytes; the page says so.
     press(browser, "]")
     browser.wait("!document.querySelector('#frame').hidden")
     assert "not its bytes" in text_of(browser, "#frame")
@@ -188,7 +201,7 @@ def test_a_moment_is_chosen_on_the_timeline_and_told_to_all(browser: Browser, tm
     assert browser.errors == []
 
 
-def test_it_says_how_far_groups_are_behind(browser: Browser, server: CoordinatorServer, tmp_path: Path) -> None:
+def test_the_page_shows_the_lag_of_groups(browser: Browser, server: CoordinatorServer, tmp_path: Path) -> None:
     puppet = server.puppet("behind", ["orders"], client_id="one")
     server.group("behind").stable(members=1)
     server.produce("orders", "a", "b", "c", partition=2)
@@ -197,10 +210,10 @@ def test_it_says_how_far_groups_are_behind(browser: Browser, server: Coordinator
     browser.open(f"{server.control_url}/", width=1400)
     browser.wait("page.model.groups.has('behind')")
     browser.evaluate(f"select('behind'); askLags().then(() => {DRAWN})")
-    (found,) = [row for row in rows_of(browser, "#groups tbody tr") if row[0] == "behind"]
-    assert found == ["behind", "classic", "Stable", "range", "1", "2", "1", "NEW_MEMBER"]
+    (row,) = [row for row in rows_of(browser, "#groups tbody tr") if row[0] == "behind"]
+    assert row == ["behind", "", "Stable", "classic", "range", "1", "2", "1", "NEW_MEMBER"]
     assert rows_of(browser, "#owners tbody tr") == [["one", "127.0.0.1", "orders 0-3", "2", "nothing"]]
-    # Of a trace it is what commits and ends of partitions amount to.
+    # For a trace, the page computes the lag from commits and ends of partitions.
     history = [json.loads(line) for line in gzip.decompress(TRACE.read_bytes()).splitlines()]
     committed = {
         (each["topic"], each["partition"]): each["offset"]
@@ -224,7 +237,7 @@ def test_it_says_how_far_groups_are_behind(browser: Browser, server: Coordinator
 
 
 @pytest.mark.parametrize("recording", [TRACE, CONSUMER_GROUP], ids=["classic", "consumer"])
-def test_the_matrix_says_what_moved_and_whether_it_had_to(browser: Browser, tmp_path: Path, recording: Path) -> None:
+def test_the_matrix_shows_needed_and_needless_moves(browser: Browser, tmp_path: Path, recording: Path) -> None:
     trace = gzip.decompress(recording.read_bytes())
     path = tmp_path / "trace.html"
     path.write_bytes(standalone(trace, "recorded"))
@@ -236,20 +249,20 @@ def test_the_matrix_says_what_moved_and_whether_it_had_to(browser: Browser, tmp_
     compared = 0
     for name, group in history.groups.items():
         browser.evaluate(f"select({json.dumps(name)}); {DRAWN}")
-        found = browser.evaluate(
+        matrices = browser.evaluate(
             f"page.model.groups.get({json.dumps(name)}).rebalances.map((each) => each.division &&"
             " moves(each.division.rows, each.division.members))"
         )
-        for drawn, each in zip(found, group.rebalances, strict=True):
-            if drawn is not None and each.moved is not None:
-                assert (drawn["moved"], drawn["needed"], drawn["between"]) == (
+        for matrix, each in zip(matrices, group.rebalances, strict=True):
+            if matrix is not None and each.moved is not None:
+                assert (matrix["moved"], matrix["needed"], matrix["between"]) == (
                     each.moved.moved,
                     each.moved.needed,
                     len(each.moved.between),
                 )
                 compared += 1
-        moved = [number for number, each in enumerate(group.rebalances) if each.moved and each.moved.moved]
-        for number in moved:
+        numbers = [number for number, each in enumerate(group.rebalances) if each.moved and each.moved.moved]
+        for number in numbers:
             browser.evaluate(f"open({number}); {DRAWN}")
             gets = browser.evaluate("document.querySelectorAll('#division .gets').length")
             gives = browser.evaluate("document.querySelectorAll('#division .gives').length")
@@ -257,12 +270,12 @@ def test_the_matrix_says_what_moved_and_whether_it_had_to(browser: Browser, tmp_
             assert gets >= gives
             assert text_of(browser, "#division p").startswith(f"{gives} of ")
     assert compared >= 5
-    # A file has no server that could ask the assignors.
+    # Without a server no assignor can answer.
     assert browser.evaluate("document.querySelector('#assignors').hidden")
     assert browser.errors == []
 
 
-def test_the_same_group_is_divided_by_every_assignor(browser: Browser, server: CoordinatorServer) -> None:
+def test_every_assignor_divides_the_same_group(browser: Browser, server: CoordinatorServer) -> None:
     expected = side_by_side({"orders": 4}, ["first"], ["first", "second"])
     for width, dark in SIZES:
         watched_group(browser, server, width, dark)
@@ -288,6 +301,11 @@ def test_the_same_group_is_divided_by_every_assignor(browser: Browser, server: C
             " form.elements.after.value = 'first, first'; form.requestSubmit(); })()"
         )
         browser.wait("document.querySelector('#assignors-refused').textContent !== ''")
+        # The answer about the rebalance comes again, and leaves the form alone.
+        browser.evaluate(
+            "(() => { const group = page.model.groups.get(page.group); fillDrawer(group, group.rebalances[1]); })()"
+        )
+        assert browser.evaluate("document.querySelector('#assignors form').elements.topics.value") == "orders:6"
         assert [error for error in browser.errors if "400" not in error] == []
 
 
@@ -299,21 +317,21 @@ def test_each_arrow_leads_to_its_rules(browser: Browser, server: CoordinatorServ
         for (before, after), arrow in CLASSIC.items():
             link = f"document.querySelector('#states a[data-arrow=\"{before.value}>{after.value}\"]')"
             browser.evaluate(f"{link}.dispatchEvent(new MouseEvent('click', {{bubbles: true, cancelable: true}}))")
-            shown = text_of(browser, "#rule")
-            assert all(MEANING[rule] in shown for rule in arrow.rules)
+            text = text_of(browser, "#rule")
+            assert all(MEANING[rule] in text for rule in arrow.rules)
             for cite in arrow.cites:
                 (rule,) = cited_rules(cite)
-                assert rule.text in shown
+                assert rule.text in text
         links = browser.evaluate("[...document.querySelectorAll('#rule a')].map((link) => link.getAttribute('href'))")
-        assert links == ["/semantics#2.1"]
+        assert links == ["/semantics/2#2.1"]
         assert browser.evaluate("document.activeElement.id") == "rule"
         assert browser.evaluate("document.documentElement.scrollWidth") <= width
         assert browser.violations() == []
     for width, dark in SIZES:
-        browser.open(f"{server.control_url}/semantics?{width}#2.1", width=width, dark=dark)
+        browser.open(f"{server.control_url}/semantics/2?{width}#2.1", width=width, dark=dark)
         assert browser.evaluate("document.getElementById('2.1') !== null")
         assert browser.evaluate("document.documentElement.scrollWidth") <= width
-    # The beginning of it: axe needs seconds for so long a document.
+    # Only its beginning: axe needs seconds for so long a document.
     browser.evaluate(
         "(() => { const main = document.querySelector('main');"
         " main.replaceChildren(...[...main.children].slice(0, 24)); })()"
@@ -347,14 +365,14 @@ def test_each_kind_of_group_has_its_states_with_the_present_one_lit(
         assert lit == [each["to"] for each in states]
         names = {state.value for arrow in MACHINES[kind] for state in arrow}
         assert names == set(browser.evaluate("[...document.querySelectorAll('#states g')].map((g) => g.dataset.state)"))
-        drawn = browser.evaluate("[...document.querySelectorAll('#states a')].map((link) => link.dataset.arrow)")
+        links = browser.evaluate("[...document.querySelectorAll('#states a')].map((link) => link.dataset.arrow)")
         # One arrow leads to Empty from all states with members.
         arrows = {f"{a.value}>{b.value}": arrow for (a, b), arrow in MACHINES[kind].items()}
         assert {each for each in arrows if not each.endswith(">Empty")} == {
-            each for each in drawn if not each.endswith(">Empty")
+            each for each in links if not each.endswith(">Empty")
         }
-        assert sum(each.endswith(">Empty") for each in drawn) == 1
-        for name in drawn:
+        assert sum(each.endswith(">Empty") for each in links) == 1
+        for name in links:
             browser.evaluate(
                 f"document.querySelector('#states a[data-arrow=\"{name}\"]')"
                 ".dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))"
@@ -364,24 +382,23 @@ def test_each_kind_of_group_has_its_states_with_the_present_one_lit(
                 assert rule.text in text_of(browser, "#rule")
         links = browser.evaluate("[...document.querySelectorAll('#rule a')].map((link) => link.getAttribute('href'))")
         assert links
-        assert all(link.startswith("/semantics#") for link in links)
+        assert all(re.match(r"/semantics/(\d)#\1", link) for link in links)
     assert browser.violations() == []
     assert browser.errors == []
 
 
-def test_all_arrows_cite_rules_that_are_there() -> None:
+def test_all_arrows_cite_existing_rules() -> None:
     for machine in MACHINES.values():
         for arrow in machine.values():
             assert all(len(cited_rules(cite)) == 1 for cite in arrow.cites)
 
 
-def test_a_lesson_asks_then_shows_it_on_the_timeline_and_in_the_bytes(
-    browser: Browser, server: CoordinatorServer
-) -> None:
+def test_a_lesson_asks_and_then_shows_the_answer(browser: Browser, server: CoordinatorServer) -> None:
     fencing = next(each for each in ours() if each.name == "fencing")
     for width, dark in SIZES:
         browser.open(f"{server.control_url}/", width=width, dark=dark)
         browser.wait("document.querySelectorAll('#lesson-list option').length >= 15")
+        browser.evaluate("localStorage.removeItem('lessons')")
         browser.evaluate(
             "document.querySelector('#lesson-list').value = 'fencing';"
             " document.querySelector('#lessons form').requestSubmit()"
@@ -394,13 +411,16 @@ def test_a_lesson_asks_then_shows_it_on_the_timeline_and_in_the_bytes(
                 f".find((button) => button.textContent === {name!r}).click(); {DRAWN}"
             )
 
+        # Not the groups of the server, nor that it has none.
+        assert browser.evaluate(f"{DRAWN}.then(() => $('#groups').hidden && !$('#groups').checkVisibility())")
         click("Let it happen")
+        assert browser.evaluate(f"{DRAWN}.then(() => $('#groups').checkVisibility())")
         lanes = browser.evaluate("[...page.model.groups.get('billing').members.values()].map((member) => member.how)")
         assert lanes == ["expired", ""]
         click("Next step")
         assert fencing.steps[1].ask in text_of(browser, "#lesson legend")
         assert browser.violations() == []
-        # Nothing of what will happen is there before it is asked for.
+        # The page shows no event before the reader asks for it.
         assert "OffsetCommit" not in browser.evaluate(
             "page.model.groups.get('billing').marks.map((mark) => mark.api).join()"
         )
@@ -423,9 +443,11 @@ def test_a_lesson_asks_then_shows_it_on_the_timeline_and_in_the_bytes(
         assert text_of(browser, "#lesson h3") == fencing.steps[0].title
         click("Leave the lesson")
         browser.wait("document.querySelector('#source').textContent.startsWith('live')")
-        # A trace that is opened ends a lesson too.
+        # The page knows how far the reader was, and goes on there.
+        assert text_of(browser, "#lesson-list :checked").endswith(" – 2 of 3 steps")
+        # Opening a trace ends a lesson too.
         browser.evaluate("beginLesson('fencing')")
-        browser.wait("lesson.data !== null")
+        browser.wait("lesson.data !== null && lesson.step === 2")
         browser.evaluate("openFiles([new File(['{\"event\":\"trace\"}'], 'trace.jsonl')])")
         browser.wait("document.querySelector('#lesson').hidden && page.zero === null")
         assert browser.errors == []
@@ -444,21 +466,21 @@ def test_every_lesson_can_be_played_on_the_page(browser: Browser, server: Coordi
         for number, step in enumerate(lesson.steps):
             browser.evaluate(f"goTo({number}, true)")
             assert sum(option["right"] for option in played["steps"][number]["options"]) == bool(step.ask)
-            shown = [what for what in step.show if what.startswith("bytes")]
-            assert len(played["steps"][number]["bytes"]) == len(shown)
-            if shown:
+            views = [what for what in step.show if what.startswith("bytes")]
+            assert len(played["steps"][number]["bytes"]) == len(views)
+            if views:
                 browser.wait("!document.querySelector('#frame').hidden")
     assert browser.errors == []
 
 
-def test_how_smooth_it_is_can_be_measured(browser: Browser, tmp_path: Path) -> None:
-    made = smoothness.trace(20, 3000)
-    found = smoothness.figures(browser, tmp_path / "many.html", made, 0.3)
-    assert (made.count(b"\n"), found["members"]) == (3000, 20 + smoothness.LATER)
-    assert found["opened_ms"] > 0
+def test_the_measurement_of_smoothness_has_figures(browser: Browser, tmp_path: Path) -> None:
+    trace = smoothness.trace(20, 3000)
+    figures = smoothness.figures(browser, tmp_path / "many.html", trace, 0.3)
+    assert (trace.count(b"\n"), figures["members"]) == (3000, 20 + smoothness.LATER)
+    assert figures["opened_ms"] > 0
     for way in smoothness.WAYS:
-        assert found[way]["frames"] > 1
-        assert 0 <= found[way]["script_p50"] <= found[way]["script_p95"] <= found[way]["script_max"]
+        assert figures[way]["frames"] > 1
+        assert 0 <= figures[way]["script_p50"] <= figures[way]["script_p95"] <= figures[way]["script_max"]
 
 
 def test_every_picture_of_the_documentation_can_be_taken_and_is_small(browser: Browser, tmp_path: Path) -> None:
@@ -468,3 +490,39 @@ def test_every_picture_of_the_documentation_can_be_taken_and_is_small(browser: B
     assert all(path.stat().st_size < pictures.LARGEST for path in (*paths, *tmp_path.iterdir()))
     text = "".join(page.read_text() for page in pictures.FOLDER.parent.glob("*.md"))
     assert all(f"pictures/{path.name}" in text for path in paths if "light" in path.name)
+
+
+def test_the_nodes_of_a_streams_application_are_a_table_until_the_group_is_deleted(browser: Browser) -> None:
+    plugin = "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
+    config = {"group.streams.topology.description.plugin.class": plugin}
+    source, sink = Node("read", 1, ["lines"], None, [], ["count"]), Node("write", 3, [], "counts", [], [])
+    description = TopologyDescription(
+        [Subtopology("0", [source, Node("count", 2, [], None, ["words"], ["write"]), sink])],
+        [GlobalStore(Node("all", 1, ["settings"], None, [], ["keep"]), Node("keep", 2, [], None, ["kept"], []))],
+    )
+    with CoordinatorServer(topics={"lines": 2, "counts": 2}, config=config, control=True) as server:
+        member = server.streams_puppet("words", ["lines"])
+        server.group("words").stable(members=1)
+        browser.open(server.control_url + "/", width=1400)
+        browser.wait("page.model.groups.get('words')?.present.length === 1")
+        assert browser.evaluate(f"select('words'); {DRAWN}.then(() => document.querySelector('#topology').hidden)")
+        with Client(server.bootstrap) as client:
+            update = StreamsGroupTopologyDescriptionUpdateRequest("words", member.member_id, 0, description)
+            assert client.ask(update, 0, StreamsGroupTopologyDescriptionUpdateResponse).error_code == 0
+        browser.wait("!document.querySelector('#topology').hidden")
+        assert browser.evaluate(
+            "[...document.querySelectorAll('#topology tbody tr')]"
+            ".map((tr) => [...tr.cells].map((td) => td.textContent))"
+        ) == [
+            ["0", "read", "source", "lines", "", "count"],
+            ["0", "count", "processor", "", "words", "write"],
+            ["0", "write", "sink", "counts", "", ""],
+            ["global store", "all", "source", "settings", "", "keep"],
+            ["global store", "keep", "processor", "", "kept", ""],
+        ]
+        member.leave()
+        server.group("words").empty()
+        with Client(server.bootstrap) as client:
+            assert client.ask(DeleteGroupsRequest(["words"]), 2, DeleteGroupsResponse).results[0].error_code == 0
+        browser.wait("document.querySelector('#topology').hidden")
+        assert browser.errors == []

@@ -1,4 +1,4 @@
-"""Files on the page, in a real browser: what is dropped on it, and what a page of one file has in it."""
+"""Files on the page in a real browser: dropped traces, and pages in one file."""
 
 import base64
 import gzip
@@ -16,20 +16,22 @@ from tests.lab.test_replay import record
 from tests.why.simulated import recorded
 from tests.why.test_remedies import a_member_is_slow_to_join
 
+pytestmark = pytest.mark.second_stage("a browser")
+
 TRACE = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
 
 
 def drop(browser: Browser, *files: tuple[str, bytes]) -> None:
-    """As if somebody let go of files over the page."""
-    named = json.dumps([(name, base64.b64encode(data).decode()) for name, data in files])
+    """Drop files on the page."""
+    contents = json.dumps([(name, base64.b64encode(data).decode()) for name, data in files])
     browser.evaluate(
-        f"(() => {{ const data = new DataTransfer(); for (const [name, text] of {named}) data.items.add("
+        f"(() => {{ const data = new DataTransfer(); for (const [name, text] of {contents}) data.items.add("
         "new File([Uint8Array.from(atob(text), (each) => each.charCodeAt(0))], name));"
         " document.dispatchEvent(new DragEvent('drop', { dataTransfer: data })); })()"
     )
 
 
-def test_a_file_that_is_no_trace_is_one_sentence_and_the_page_goes_on(browser: Browser, tmp_path: Path) -> None:
+def test_the_page_refuses_a_file_that_is_not_a_trace_and_continues(browser: Browser, tmp_path: Path) -> None:
     record(4, tmp_path)
     journal = (tmp_path / "journal.jsonl").read_bytes()
     packed, html = tmp_path / "journal.jsonl.gz", tmp_path / "run.html"
@@ -65,10 +67,10 @@ def test_a_file_that_is_no_trace_is_one_sentence_and_the_page_goes_on(browser: B
         }
         assert browser.evaluate("document.documentElement.scrollWidth") <= 420
         assert browser.violations() == []
-        # It is as live as before.
+        # The page is as live as before.
         server.puppet("billing", ["orders"], client_id="second")
         browser.wait("page.model.groups.get('billing').present.length === 2")
-        # Of a trace that is still being written, what there is.
+        # An unfinished trace shows its complete lines.
         drop(browser, ("trace.jsonl", gzip.decompress(TRACE.read_bytes())[:-20]))
         browser.wait("page.model.groups.size === 3")
         assert browser.evaluate(refused) == ""
@@ -84,7 +86,7 @@ def test_a_file_that_is_no_trace_is_one_sentence_and_the_page_goes_on(browser: B
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (420, True)])
-def test_a_page_of_one_file_says_what_why_says_and_its_address_leads_to_a_rebalance(
+def test_a_page_of_one_file_has_the_text_of_why_and_links_to_rebalances(
     browser: Browser, tmp_path: Path, width: int, dark: bool
 ) -> None:
     with recorded() as simulated:

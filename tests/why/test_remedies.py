@@ -1,4 +1,4 @@
-"""Every remedy that `why` proposes helps: the past is played without it and with it, and with it is better."""
+"""Every remedy that `why` proposes helps: a replay with it is better than one without it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import pytest
 from kafka_shim.lab.consumer_puppets import ConsumerManner
 from kafka_shim.lab.replaying import play
 from kafka_shim.lab.simulator import Simulation
-from kafka_shim.why import advice, reconciliation_advice
-from kafka_shim.why.advice import CANNOT_SEE, REPLAYED, Remedy
+from kafka_shim.trace import clients
+from kafka_shim.why import advice, member_remedies, reconciliation_advice
+from kafka_shim.why import remedies as remedies_module
 from kafka_shim.why.explanation import explain
 from kafka_shim.why.past import MISSED_POLL, Past, Stay, placed
+from kafka_shim.why.remedies import CANNOT_SEE, REPLAYED, Remedy
 from tests.why.simulated import recorded
 
 Acts = Callable[[Simulation], None]
@@ -50,8 +52,10 @@ def a_member_is_paused_for_longer_than_its_session(simulation: Simulation) -> No
     for _ in range(2):
         paused = simulation.puppet("billing", ["orders"], client_id="paused", session_timeout=10.0)
         simulation.run(20)
-        paused.crash()
+        paused.silence()
         simulation.run(14)
+        # Its process runs again, and its commit comes too late.
+        paused.commit({("orders", 0): 1})
     simulation.puppet("billing", ["orders"], client_id="paused", session_timeout=10.0)
     simulation.run(20)
 
@@ -64,6 +68,15 @@ def members_are_restarted(simulation: Simulation) -> None:
         simulation.run(5)
         simulation.puppet("billing", ["orders"], client_id=f"m{number}")
         simulation.run(20)
+
+
+def members_leave_a_slow_one(simulation: Simulation) -> None:
+    simulation.puppet("billing", ["orders"], client_id="slow", think=8.0)
+    others = [simulation.puppet("billing", ["orders"], client_id=f"m{number}") for number in range(3)]
+    simulation.run(20)
+    for other in others:
+        other.leave()
+        simulation.run(30)
 
 
 def members_come_one_by_one(simulation: Simulation) -> None:
@@ -95,8 +108,10 @@ def a_consumer_is_paused_for_longer_than_its_session(simulation: Simulation) -> 
     for _ in range(2):
         paused = simulation.consumer_puppet("billing", ["orders"], client_id="paused")
         simulation.run(30)
-        paused.crash()
+        paused.silence()
         simulation.run(55)
+        # Its process runs again, and its commit comes too late.
+        paused.commit({("orders", 0): 1})
     simulation.consumer_puppet("billing", ["orders"], client_id="paused")
     simulation.run(30)
 
@@ -122,25 +137,29 @@ REPLAYABLE: Final[dict[tuple[str, str], Acts]] = {
     ("classic", "heartbeat.interval.ms"): a_member_sends_few_heartbeats,
     ("classic", "session.timeout.ms"): a_member_is_paused_for_longer_than_its_session,
     ("classic", "group.instance.id"): members_are_restarted,
-    ("classic", "partition.assignment.strategy"): members_are_restarted,
+    ("classic", "partition.assignment.strategy"): members_leave_a_slow_one,
     ("classic", "group.initial.rebalance.delay.ms"): members_come_one_by_one,
-    ("consumer", "max.poll.records"): a_consumer_is_slow_to_give_up,
+    ("consumer", "processing"): a_consumer_is_slow_to_give_up,
     ("consumer", "max.poll.interval.ms"): a_consumer_does_not_give_up_in_time,
     ("consumer", "consumer.session.timeout.ms"): a_consumer_is_paused_for_longer_than_its_session,
     ("consumer", "group.instance.id"): consumers_are_restarted,
     ("consumer", "consumer.heartbeat.interval.ms"): consumers_wait_for_heartbeats,
 }
-"""What leads to each remedy that is played, by kind of group and setting."""
+"""The script that leads to each remedy with a replay, by kind of group and setting."""
+
 
 ELSEWHERE: Final = {("classic", "max.poll.interval.ms")}
-"""Puppets say no reason when they leave: this one has a test of its own."""
+"""Puppets leave without a reason, so this remedy has its own test."""
 
 UNSEEN: Final = {
-    ("classic", "the process itself"),
-    ("classic", "the leader's assignor"),
-    ("consumer", "the process itself"),
+    ("classic", "process"),
+    ("classic", "assignor"),
+    ("consumer", "process"),
 }
-"""What the wire does not show, so that nothing can be played."""
+"""Remedies without a replay: the wire does not show their trouble."""
+
+RECORDED: Final = {("classic", "processing")}
+"""Puppets are clients with `max.poll.records`; recordings of real clients have this remedy (`test_provoked.py`)."""
 
 
 def remedies(acts: Acts) -> list[Remedy]:
@@ -154,7 +173,7 @@ def remedies(acts: Acts) -> list[Remedy]:
 
 @pytest.mark.parametrize(("kind", "setting"), REPLAYABLE)
 def test_a_remedy_is_proposed_where_it_helps(kind: str, setting: str) -> None:
-    remedy = next(each for each in remedies(REPLAYABLE[kind, setting]) if each.setting == setting)
+    remedy = next(each for each in remedies(REPLAYABLE[kind, setting]) if each.key == setting)
     assert remedy.grade == REPLAYED
     assert remedy.before is not None
     assert remedy.after is not None
@@ -162,8 +181,8 @@ def test_a_remedy_is_proposed_where_it_helps(kind: str, setting: str) -> None:
     assert remedy.after.partition_seconds <= (1.05 if fewer else 0.9) * remedy.before.partition_seconds
 
 
-def test_who_polls_in_time_is_not_lost() -> None:
-    """`max.poll.interval.ms` and `max.poll.records`: a member that was lost twice because it did not poll stays."""
+def test_a_member_that_polls_in_time_stays() -> None:
+    """`max.poll.interval.ms` and `max.poll.records`: a member that was expelled twice for not polling stays."""
     stays = [
         Stay("steady", 0.0, None, ""),
         Stay("late", 0.0, 60.0, MISSED_POLL),
@@ -172,29 +191,36 @@ def test_who_polls_in_time_is_not_lost() -> None:
     ]
     past = Past(placed(stays), {"orders": 12}, initial_delay=0.0)
     before, after = play(past), play(past.changed(advice.Change(poll_interval=400.0)))
-    # It comes once, and then nobody comes or goes.
+    # It comes once, and no member comes or goes after that.
     assert (before.rebalances, after.rebalances) == (6, 2)
     assert after.partition_seconds < before.partition_seconds
 
 
 def test_every_remedy_is_tested() -> None:
-    for kind, module in (("classic", advice), ("consumer", reconciliation_advice)):
-        source = Path(module.__file__ or "").read_text()
-        settings = set(re.findall(r'setting="([^"]+)"', source))
-        tested = {*REPLAYABLE, *ELSEWHERE, *UNSEEN}
+    for kind, modules in (
+        ("classic", (advice, member_remedies, remedies_module)),
+        ("consumer", (reconciliation_advice,)),
+    ):
+        source = "".join(Path(module.__file__ or "").read_text() for module in modules)
+        names = dict(vars(clients))
+        for module in modules:
+            names |= vars(module)
+        keys = re.findall(r'\bkey=(?:"([^"]+)"|(?:clients\.)?([A-Z_]+))', source)
+        settings = {literal or names[name] for literal, name in keys}
+        tested = {*REPLAYABLE, *ELSEWHERE, *UNSEEN, *RECORDED}
         assert settings == {setting for of, setting in tested if of == kind}
         unseen = len(re.findall(r"grade=CANNOT_SEE", source))
         assert unseen == sum(1 for of, _ in UNSEEN if of == kind)
     assert CANNOT_SEE != REPLAYED
 
 
-def test_what_would_not_help_is_not_proposed() -> None:
-    """Members that come and stay call for nothing."""
+def test_judge_drops_remedies_that_do_not_help() -> None:
+    """Members that come and stay need no remedy."""
     assert [each.setting for each in remedies(three)] == []
 
 
 def test_several_members_of_one_client_are_played_side_by_side() -> None:
-    """Consumers of one process have one client id and one host: static they still need an id each."""
+    """Consumers of one process share client id and host; as static members each still needs its own instance id."""
     stays = [Stay("app", 0.0, 40.0, "left"), Stay("app", 0.0, None, ""), Stay("app", 45.0, None, "")]
     assert [stay.place for stay in placed(stays)] == ["app", "app (2)", "app"]
     past = Past(placed(stays), {"orders": 12}, initial_delay=0.0)

@@ -1,4 +1,4 @@
-"""On the page of a laboratory, its run goes on from before a rebalance: in a sandbox that has a page of its own."""
+"""The page of a laboratory starts a sandbox from the moment before a rebalance; the sandbox has its own page."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import pytest
 from tests.browser import DRAWN, Browser
 from tests.commands.test_replay import serving
 
+pytestmark = pytest.mark.second_stage("a browser")
+
 LAST = "page.model.groups.get('billing')?.rebalances.at(-1)"
 
 
-def test_a_run_goes_on_from_before_the_rebalance_that_is_open(browser: Browser, tmp_path: Path) -> None:
+def test_a_sandbox_continues_the_run_before_the_open_rebalance(browser: Browser, tmp_path: Path) -> None:
     words = ["serve", "--listen", "127.0.0.1:0", "--store", "memory:", "--topic", "orders:4", "--lab"]
     words += ["--config", "group.initial.rebalance.delay.ms=0", "--journal", str(tmp_path / "journal.jsonl")]
     with serving(*words) as http:
         http.post("/v1/clock", json={"frozen": True})
         puppet = {"group": "billing", "topics": ["orders"], "session_timeout": 10, "heartbeat_interval": 3}
-        for name in ("one", "two"):
-            http.post("/v1/puppets", json=puppet | {"client_id": name})
+        http.post("/v1/puppets", json=puppet | {"client_id": "one"})
+        # Two that come together would share one rebalance.
+        assert http.post("/v1/groups/billing/await", json={"for": "stable", "members": 1}).is_success
+        http.post("/v1/puppets", json=puppet | {"client_id": "two"})
         http.post("/v1/clock", json={"advance": 10})
         http.post("/v1/puppets/1", json={"do": "crash"})
         http.post("/v1/clock", json={"advance": 20})
@@ -39,11 +43,11 @@ def test_a_run_goes_on_from_before_the_rebalance_that_is_open(browser: Browser, 
         assert browser.errors == []
         for width, dark in ((1400, False), (420, True)):
             browser.open(sandbox, width=width, dark=dark)
-            # What went before is there, and what came after is not.
+            # The sandbox has the earlier events and not the later ones.
             browser.wait("page.model.groups.get('billing')?.generation === 2")
             browser.wait("document.querySelector('#lab').hidden === false")
             assert browser.evaluate(f"{LAST}.cause") == "NEW_MEMBER"
-            # Its time is that of the moment, not that of this machine.
+            # Its clock shows the time of the run, not of this machine.
             assert browser.evaluate("page.wall()") == pytest.approx(moment, abs=11.0)
             browser.evaluate(f"document.querySelector('#lab').open = true; {DRAWN}")
             assert browser.evaluate("document.querySelector('#lab-sandbox').hidden")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kafka_shim.groups.assignors.spec import GroupSpec, MemberSpec, Partitions, group_spec
 
-# Ids on both sides of what Java takes for a negative number.
+# Ids on both sides of the bound from which Java reads a number as negative.
 TOPICS = [bytes([first, *[0] * 14, number]) for number, first in enumerate((0x10, 0x90, 0x70, 0xF0, 0x20, 0x80))]
 
 

@@ -17,6 +17,8 @@ from tests.examples import examples
 
 from .groups import group_specs, kept, sizes
 
+pytestmark = pytest.mark.second_stage("Kafka's assignors")
+
 SETTINGS = settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -51,7 +53,7 @@ def test_uniform_is_the_same_where_subscriptions_differ(kafka: KafkaAssignors, s
 def test_uniform_gives_as_many_and_keeps_as_many_where_they_are_the_same(
     kafka: KafkaAssignors, spec: GroupSpec
 ) -> None:
-    """Which partitions go to whom depends in Kafka on the order of hash tables; how many do not."""
+    """In Kafka the owner of a partition depends on the order of hash tables, the size of a share does not."""
     ours, theirs = UniformAssignor().assign(spec), kafka.assign("uniform", spec)
     assert sizes(ours) == sizes(theirs)
     assert kept(spec, ours) == kept(spec, theirs)

@@ -1,4 +1,4 @@
-"""What each assignor promises, for any group."""
+"""The promises of each assignor, for any group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ASSIGNORS = (RangeAssignor(), UniformAssignor())
 
 
 @given(group_specs())
-def test_every_partition_somebody_subscribes_to_has_one_owner_who_subscribes(spec: GroupSpec) -> None:
+def test_every_subscribed_partition_has_one_subscribed_owner(spec: GroupSpec) -> None:
     wanted = {
         (topic, partition)
         for member in spec.members.values()
@@ -39,7 +39,7 @@ def test_the_same_group_gets_the_same_answer_and_is_not_changed(spec: GroupSpec)
 
 
 @given(group_specs(homogeneous=True))
-def test_uniform_gives_nobody_two_partitions_more_than_anybody(spec: GroupSpec) -> None:
+def test_uniform_balances_to_a_difference_of_one_partition(spec: GroupSpec) -> None:
     counts = sizes(UniformAssignor().assign(spec)).values()
     assert max(counts) - min(counts) <= 1
 

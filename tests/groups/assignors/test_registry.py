@@ -1,4 +1,4 @@
-"""Which assignor a group uses, and what happens when a user's own misbehaves."""
+"""The choice of an assignor for a group, and user assignors that misbehave."""
 
 from __future__ import annotations
 
@@ -60,4 +60,5 @@ def test_the_name_most_members_ask_for_wins() -> None:
     assert assignors.choose([]) == "uniform"
     assert assignors.choose([None, None, "range"]) == "range"
     assert assignors.choose(["range", "uniform", "range"]) == "range"
+    assert assignors.choose(["range", "uniform"]) == "uniform", "a tie is decided by the names"
     assert list(assignors.names) == ["uniform", "range"]

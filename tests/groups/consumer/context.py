@@ -1,20 +1,23 @@
 """A coordinator of consumer groups without sockets, its topics, and members that behave as a client does.
 
-`Cluster` drives the rules as the server does and keeps the durable records in a dictionary. A `Consumer` knows what it
-was assigned, and owns it until it gives it up.
+`Cluster` drives the rules as the server does and keeps the durable records in a dictionary. A `Consumer` knows its
+assignment, and owns each partition until it gives it up.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from kafka_shim.apis.consumer_group_describe import DescribedGroup
+from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from kafka_shim.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
+    error,
 )
-from kafka_shim.groups.consumer.live import ConsumerGroup
+from kafka_shim.apis.releases import DEFAULT_RELEASE
+from kafka_shim.groups.consumer.group import ConsumerGroup
+from kafka_shim.groups.consumer.kind import describe_refused
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
@@ -26,6 +29,8 @@ HOST = "/127.0.0.1"
 
 class Topics:
     """The topics of a cluster: implements `TopicCatalogue`."""
+
+    max_batch_bytes = 1048588
 
     def __init__(self) -> None:
         self.by_name: dict[str, tuple[bytes, int]] = {}
@@ -47,9 +52,6 @@ class Topics:
         found = self.by_name.get(topic)
         return None if found is None else found[0]
 
-    def max_batch_bytes(self) -> int:
-        return 1048588
-
     def topic_name(self, topic_id: bytes) -> str | None:
         return next((name for name, (found, _) in self.by_name.items() if found == topic_id), None)
 
@@ -57,12 +59,12 @@ class Topics:
 class Cluster(Context):
     """One node, and topics that can be created, grown and deleted. `settings_of` are those of single groups."""
 
-    def __init__(self, *settings: str, **topics: int) -> None:
+    def __init__(self, *settings: str, release: str = DEFAULT_RELEASE, **topics: int) -> None:
         self.topics = Topics()
         self.settings_of: dict[str, dict[str, str]] = {}
         for name, partitions in topics.items():
             self.topics.create(name, partitions)
-        super().__init__(*settings)
+        super().__init__(*settings, release=release)
 
     def start(self) -> None:
         self.outbox = Outbox()
@@ -71,13 +73,14 @@ class Cluster(Context):
             1,
             self.config,
             self.outbox,
-            Timers(),
+            Timers(self.outbox),
             lambda: str(next(self._ids)),
             lambda key, key_type: (0, 1, "localhost", 9092),
             WALL_OFFSET,
             self.topics,
             group_settings=lambda group_id: self.settings_of.get(group_id, {}),
             kinds=self.kinds,
+            rules=self.rules,
         )
         for partition, records in self.durable.items():
             self.service.begin_loading(partition)
@@ -94,13 +97,14 @@ class Cluster(Context):
         self.settle()
 
     def delete_topic(self, topic: str) -> None:
-        del self.topics.by_name[topic]
-        self.service.topic_deleted(topic, self.now)
+        topic_id, _ = self.topics.by_name.pop(topic)
+        self.service.topic_deleted(topic, topic_id, self.now)
         self.settle()
 
     def beat(self, request: ConsumerGroupHeartbeatRequest, client_id: str = "c") -> ConsumerGroupHeartbeatResponse:
         """Send one heartbeat of version 1; its records are durable then."""
-        answer = self.service.consumer_heartbeat(request, Client(client_id, HOST), self.now, member_makes_id=True)
+        answer: ConsumerGroupHeartbeatResponse
+        answer = self.service.ask(request, error, Client(client_id, HOST), None, self.now)
         self.settle()
         self.advance(0)
         return answer
@@ -112,7 +116,7 @@ class Cluster(Context):
         return group
 
     def described(self) -> DescribedGroup:
-        (group,) = self.service.describe_consumer_groups([GROUP], self.now)
+        (group,) = self.service.ask_each(ConsumerGroupDescribeRequest, [GROUP], describe_refused)
         return group
 
     def named(self, topics: Any) -> set[tuple[str, int]]:
@@ -123,9 +127,9 @@ class Cluster(Context):
 
 
 class Consumer:
-    """A client: its epoch, what it was assigned, and what it owns.
+    """A client with its epoch, its assignment and the partitions it owns.
 
-    It owns what it is assigned at once, and gives up nothing before `obey`.
+    It owns new partitions at once, and gives up none before `obey`.
     """
 
     def __init__(
@@ -178,7 +182,7 @@ class Consumer:
         return self.heartbeat(**heartbeat | fields)
 
     def owned_by_topic(self) -> list[TopicPartitions]:
-        """What it owns, as a heartbeat says it."""
+        """Its own partitions in the form of a heartbeat."""
         by_topic: dict[str, list[int]] = {}
         for name, number in sorted(self.owned):
             by_topic.setdefault(name, []).append(number)
@@ -186,13 +190,13 @@ class Consumer:
         return [TopicPartitions(topic_id, numbers) for topic_id, numbers in ids if topic_id is not None]
 
     def obey(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """Own exactly what it was assigned, and say so."""
+        """Own exactly the assigned partitions, and report them."""
         self.owned = set(self.assigned)
         return self.heartbeat(topic_partitions=self.owned_by_topic(), **fields)
 
     @property
     def view(self) -> tuple[int, frozenset[tuple[str, int]], frozenset[tuple[str, int]]]:
-        """What it knows of itself."""
+        """Its own view of its membership."""
         return self.epoch, frozenset(self.owned), frozenset(self.assigned)
 
     def leave(self, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:

@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
-from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kafka_shim.apis.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    error,
+)
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.join_group import error as join_refused
 from kafka_shim.groups.consumer import offload, patterns
 from kafka_shim.groups.interface import PARKED, Client
 from tests.groups.consumer.context import GROUP, HOST, Cluster
@@ -28,9 +33,7 @@ class Offloading(Cluster):
         reply = self._reply()
         return self._answered(
             reply,
-            self.service.consumer_heartbeat(
-                request, Client(member_id, HOST), self.now, member_makes_id=True, exchange=reply
-            ),
+            self.service.ask(request, error, Client(member_id, HOST), reply, self.now),
         )
 
     def joins(self, member_id: str, **fields: Any) -> Reply:
@@ -51,13 +54,13 @@ class Offloading(Cluster):
             GROUP, 10_000, 10_000, member_id, None, "consumer", [JoinGroupRequestProtocol("range", subscription("t"))]
         )
         reply = self._reply()
-        answer = self.service.join(
-            request, self.client, reply, self.now, member_id_required=True, skip_assignment_supported=True
+        answer = self.service.ask(
+            request, join_refused, self.client, reply, self.now, member_id_required=True, skip_assignment_supported=True
         )
         return self._answered(reply, answer)
 
     def compute(self) -> None:
-        """Compute what the rules left to others, and let them go on with it."""
+        """Compute the offloaded assignments, and let the rules go on with them."""
         computations, self.outbox.computations = self.outbox.computations, []
         assert computations
         for each in computations:
@@ -92,7 +95,7 @@ class Elsewhere(Offloading):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(offload, "LARGE", 0)
             client = Client(client_id, HOST)
-            answer = self.service.consumer_heartbeat(request, client, self.now, member_makes_id=True, exchange=reply)
+            answer = self.service.ask(request, error, client, reply, self.now)
             self._answered(reply, answer)
             self.drain()
         self.advance(0)

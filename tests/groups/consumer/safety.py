@@ -1,18 +1,19 @@
-"""What must hold of a consumer group at any moment, whatever its members, their answers and the coordinator suffer."""
+"""Invariants of a consumer group that hold at every moment, under any faults of members, answers and coordinator."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafka_shim.groups.consumer.live import ConsumerGroup
-from kafka_shim.groups.consumer.states import LEAVE_STATIC, MemberState
+from kafka_shim.groups.consumer.group import ConsumerGroup
+from kafka_shim.groups.consumer.states import MemberState
+from kafka_shim.groups.epochs.member import LEAVE_STATIC
 from tests.groups.context import GROUP
 
 from .context import Cluster, Consumer
 
 
 def check(cluster: Cluster, clients: Iterable[Consumer]) -> None:
-    """I1: nobody has what another has. I5: the records give the state. I10: no timer of a member that is gone."""
+    """I1: each partition has one owner at most. I5: the records give the state. I10: each timer's member is present."""
     group = cluster.service.groups.get(GROUP)
     if not isinstance(group, ConsumerGroup):
         return
@@ -37,7 +38,7 @@ def check(cluster: Cluster, clients: Iterable[Consumer]) -> None:
 
 
 def check_client(cluster: Cluster, group: ConsumerGroup, client: Consumer) -> None:
-    """A client that is in the group uses nothing but what the coordinator knows it to have."""
+    """A client in the group uses only partitions that the coordinator counts as its own."""
     member = group.members.get(client.member_id)
     if member is None or member.epoch == LEAVE_STATIC:
         return
@@ -52,7 +53,7 @@ def check_client(cluster: Cluster, group: ConsumerGroup, client: Consumer) -> No
 
 
 def check_records(cluster: Cluster) -> None:
-    """I5: what a restart would make of the records is what the coordinator has."""
+    """I5: a restart gives the same group from its records."""
     group = cluster.service.groups.get(GROUP)
     again = Cluster.__new__(Cluster)
     again.__dict__.update(cluster.__dict__)

@@ -1,11 +1,11 @@
-"""What the trace says of consumer groups where no test of a rule looks at it."""
+"""Trace events of consumer groups that no test of a rule covers."""
 
-from kafka_shim.groups.causes import Cause
+from kafka_shim.trace.causes import Cause
 from tests.groups.consumer.context import Cluster, settle
 from tests.groups.context import GROUP, subscription
 
 
-def test_who_brought_a_new_pattern_brought_the_epoch_about() -> None:
+def test_a_new_epoch_names_the_member_with_the_new_pattern() -> None:
     cluster = Cluster(orders=4)
     first, second = cluster.consumer("a", "orders"), cluster.consumer("b", regex="ord.*")
     first.join()
@@ -17,7 +17,7 @@ def test_who_brought_a_new_pattern_brought_the_epoch_about() -> None:
     assert cluster.service.counters.consumer_rebalances == len(epochs)
 
 
-def test_a_static_member_that_goes_for_a_while_leaves_the_group_reconciling() -> None:
+def test_a_group_reconciles_while_a_static_member_is_away() -> None:
     cluster = Cluster(orders=4)
     member = cluster.consumer("a", "orders", instance_id="one")
     member.join()
@@ -28,7 +28,7 @@ def test_a_static_member_that_goes_for_a_while_leaves_the_group_reconciling() ->
     assert len(cluster.of("epoch")) == 1
 
 
-def test_members_that_wait_name_who_has_their_partitions() -> None:
+def test_waiting_members_name_the_owners_of_their_partitions() -> None:
     cluster = Cluster(orders=4)
     first, second = cluster.consumer("a", "orders"), cluster.consumer("b", "orders")
     first.join()
@@ -43,7 +43,7 @@ def test_members_that_wait_name_who_has_their_partitions() -> None:
     assert cluster.service.counters.rebalances[Cause.MEMBER_LEFT] == 1
 
 
-def test_who_leaves_a_group_of_classic_members_alone_is_seen_to_leave() -> None:
+def test_a_member_that_leaves_only_classic_members_behind_is_traced() -> None:
     cluster = Cluster(orders=4)
     cluster.consumer("a", "orders").join()
     member_id = cluster.join("", ("range", subscription("orders"))).response.member_id
@@ -54,11 +54,11 @@ def test_who_leaves_a_group_of_classic_members_alone_is_seen_to_leave() -> None:
     assert cluster.causes() == [Cause.PROTOCOL_CHANGED]
 
 
-def test_a_member_that_takes_the_place_of_a_static_one_is_seen_to_put_it_out() -> None:
+def test_a_successor_of_a_static_member_is_traced_as_its_replacement() -> None:
     cluster = Cluster(orders=4)
     holder = cluster.consumer("a", "orders", instance_id="one")
     holder.join()
-    # Now it speaks the classic protocol, and whoever has its instance id may take its place.
+    # Now it speaks the classic protocol, and a member with its instance id may take its place.
     cluster.join("a", ("range", subscription("orders")))
     cluster.consumer("b", "orders").join()
     cluster.consumer("b", "orders", instance_id="one").join()

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.invariants import check as check_events
-from kafka_shim.groups.consumer.live import ConsumerGroup
+from kafka_shim.groups.consumer.group import ConsumerGroup
 from tests.examples import examples
 from tests.groups.context import GROUP
 
@@ -42,7 +42,7 @@ class Machine(RuleBasedStateMachine):
         self.names_are_unique = True
 
     def take(self, client: Consumer, error: int) -> None:
-        """What a client does with an error: it gives everything up and joins anew."""
+        """Handle an error as a client does: give all partitions up and join again."""
         assert error in LEGAL, error
         if error:
             client.epoch, client.owned, client.assigned = 0, set(), set()
@@ -129,7 +129,7 @@ class Machine(RuleBasedStateMachine):
             assert check_events(events) == []
 
     def converge(self) -> None:
-        """Whatever happened, the members that go on come to share everything they subscribe to."""
+        """After any history the remaining members come to share all subscribed partitions."""
         live = [client for client in self.clients if client.epoch > 0]
         self.cluster.advance(11_000)
         for _ in range(30):

@@ -1,4 +1,4 @@
-"""A target assignment that takes too long for the event loop: who waits for it, and when it counts."""
+"""A target assignment that takes too long for the event loop: the requests that wait, and the moment it counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRespo
 from kafka_shim.apis.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, assignment_to_bytes
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.groups.assignors.spec import AssignorError
-from kafka_shim.groups.consumer.migration import MANY_MEMBERS
+from kafka_shim.groups.consumer.migration.conversion import MANY_MEMBERS
 from kafka_shim.groups.consumer.offload import LARGE
 from tests.groups.consumer.context import GROUP, Cluster
 from tests.groups.consumer.offloading import Offloading
@@ -20,26 +20,26 @@ def grown() -> Offloading:
     cluster = Offloading(t=LARGE)
     a = cluster.joins("a")
     cluster.compute()
-    assert a.member_epoch == 1
+    assert a.member_epoch == 2
     assert cluster.consumer_group.state == "Stable"
     return cluster
 
 
-def test_who_may_change_the_group_waits_in_line_and_others_do_not() -> None:
+def test_only_requests_that_may_change_the_group_wait_in_line() -> None:
     cluster = grown()
     b, c = cluster.joins("b"), cluster.joins("c")
     assert b.parked
     assert c.parked
     assert len(cluster.outbox.computations) == 1, "one computation at a time"
-    assert (cluster.ask("a", 1).error, cluster.ask("a", 1).member_epoch) == (E.NONE, 1), "a steady one is answered"
+    assert (cluster.ask("a", 2).error, cluster.ask("a", 2).member_epoch) == (E.NONE, 2), "a steady one is answered"
     cluster.compute()
-    assert (b.member_epoch, c.parked) == (2, True)
+    assert (b.member_epoch, c.parked) == (3, True)
     cluster.compute()
-    assert c.member_epoch == 3
+    assert c.member_epoch == 4
     assert max(cluster.assigned().values()) - min(cluster.assigned().values()) == 1
 
 
-def test_it_ends_as_if_the_rule_had_computed_itself() -> None:
+def test_an_offloaded_assignment_has_the_result_of_a_direct_one() -> None:
     cluster, other = grown(), Cluster(t=LARGE)
     other.consumer("a", "t", assignor="range", rebalance_timeout_ms=9000).join()
     joined = [cluster.joins(name) for name in "bcd"]
@@ -62,15 +62,15 @@ def test_a_result_for_a_group_that_has_changed_is_dropped() -> None:
     cluster.compute()
     assert b.parked, "the topic has grown: another question"
     cluster.advance(44_000)
-    cluster.ask("a", 1)
+    cluster.ask("a", 2)
     cluster.advance(2_000)
     assert "a" in cluster.consumer_group.members
     cluster.compute()
-    assert b.member_epoch == 2
+    assert b.member_epoch == 3
     assert sum(cluster.assigned().values()) == LARGE + 10
 
 
-def test_a_member_whose_session_ends_meanwhile_has_nothing() -> None:
+def test_a_member_that_expires_during_the_computation_has_nothing() -> None:
     cluster = grown()
     cluster.advance(44_000)
     b = cluster.joins("b")
@@ -79,11 +79,11 @@ def test_a_member_whose_session_ends_meanwhile_has_nothing() -> None:
     cluster.compute()
     assert b.parked
     cluster.compute()
-    assert b.member_epoch == 3
+    assert b.member_epoch == 4
     assert cluster.assigned() == {"b": LARGE}
 
 
-def test_who_waits_when_the_partition_goes_elsewhere_hears_of_it() -> None:
+def test_waiting_requests_are_answered_when_the_partition_moves() -> None:
     cluster = grown()
     b, c = cluster.joins("b"), cluster.joins_as_classic_member("c")
     computations = cluster.outbox.computations
@@ -96,7 +96,7 @@ def test_who_waits_when_the_partition_goes_elsewhere_hears_of_it() -> None:
     assert cluster.outbox.replies == []
 
 
-def test_an_assignor_that_fails_there_fails_here() -> None:
+def test_a_failing_assignor_fails_the_request() -> None:
     cluster = grown()
     b, c = cluster.joins("b"), cluster.joins("c")
     (computation,) = cluster.outbox.computations
@@ -105,10 +105,10 @@ def test_an_assignor_that_fails_there_fails_here() -> None:
     cluster.settle()
     assert (b.error, b.error_message) == (
         E.UNKNOWN_SERVER_ERROR,
-        "Failed to compute a new target assignment for epoch 2: it is tired",
+        "Failed to compute a new target assignment for epoch 3: it is tired",
     )
     cluster.compute()
-    assert c.member_epoch == 2, "the next in line is served"
+    assert c.member_epoch == 3, "the next in line is served"
 
 
 def test_members_of_both_protocols_wait_in_one_line() -> None:
@@ -119,14 +119,14 @@ def test_members_of_both_protocols_wait_in_one_line() -> None:
     assert leaving.parked
     cluster.compute()
     cluster.compute()
-    assert (b.member_epoch, c.generation_id, c.member_id) == (2, 3, "c")
+    assert (b.member_epoch, c.generation_id, c.member_id) == (3, 4, "c")
     assert leaving.member_epoch == -1
     assert sorted(cluster.consumer_group.members) == ["b", "c"]
 
 
 def test_patterns_over_many_topics_are_resolved_elsewhere() -> None:
     cluster = Offloading(**{f"t{number}": 1 for number in range(10_000)})
-    joined = cluster.joins("a", subscribed_topic_names=None, subscribed_topic_regex="t1.*")
+    joined = cluster.joins("a", server_assignor=None, subscribed_topic_names=None, subscribed_topic_regex="t1.*")
     assert isinstance(joined.response, ConsumerGroupHeartbeatResponse)
     assert joined.member_epoch == 1
     cluster.advance(0)
@@ -140,30 +140,30 @@ def test_patterns_over_many_topics_are_resolved_elsewhere() -> None:
     assert cluster.assigned() == {"a": 1111}
 
 
-def test_a_group_that_is_not_there_yet_is_made_when_its_assignment_is_computed() -> None:
+def test_a_new_group_is_made_with_its_computed_assignment() -> None:
     cluster = Offloading(t=LARGE)
     a, b = cluster.joins("a"), cluster.joins("b")
     assert (a.parked, b.parked) == (True, True)
     assert GROUP not in cluster.service.groups
     cluster.compute()
-    assert (a.member_epoch, b.parked) == (1, True)
+    assert (a.member_epoch, b.parked) == (2, True)
     cluster.compute()
-    assert b.member_epoch == 2
+    assert b.member_epoch == 3
     check_records(cluster)
 
 
-def test_a_topic_that_changes_meanwhile_is_seen_by_a_group_that_is_not_there_yet() -> None:
+def test_a_new_group_sees_a_topic_that_changes_during_its_computation() -> None:
     cluster = Offloading(t=LARGE)
     a = cluster.joins("a")
     cluster.create("t", LARGE + 10)
     cluster.compute()
     assert a.parked, "another question"
     cluster.compute()
-    assert a.member_epoch == 1
+    assert a.member_epoch == 2
     assert cluster.assigned() == {"a": LARGE + 10}
 
 
-def test_another_group_that_was_made_meanwhile_is_there_first() -> None:
+def test_a_group_made_during_the_computation_comes_first() -> None:
     cluster = Offloading(t=LARGE)
     a = cluster.joins("a")
     cluster.join_new()
@@ -171,7 +171,7 @@ def test_another_group_that_was_made_meanwhile_is_there_first() -> None:
     assert (a.error, a.error_message) == (E.UNKNOWN_SERVER_ERROR, f"Group {GROUP} has no generation yet.")
 
 
-def test_who_waits_for_a_group_that_is_not_there_hears_when_the_partition_goes_elsewhere() -> None:
+def test_requests_for_a_new_group_are_answered_when_the_partition_moves() -> None:
     cluster = Offloading(t=LARGE)
     a = cluster.joins("a")
     computations = cluster.outbox.computations
@@ -221,7 +221,7 @@ def test_a_classic_group_of_many_members_is_converted_elsewhere() -> None:
     check_records(cluster)
 
 
-def test_a_classic_group_that_changes_meanwhile_is_converted_anew() -> None:
+def test_a_classic_group_that_changes_during_its_conversion_is_converted_again() -> None:
     cluster, ids = classic()
     new = cluster.joins("new", **NEWCOMER)
     assert cluster.left(ids[7]) == [E.NONE]
@@ -232,7 +232,7 @@ def test_a_classic_group_that_changes_meanwhile_is_converted_anew() -> None:
     assert set(cluster.consumer_group.members) == {*ids, "new"} - {ids[7]}
 
 
-def test_a_classic_group_that_cannot_be_converted_says_so_when_it_was_tried() -> None:
+def test_a_failed_conversion_is_reported_after_the_attempt() -> None:
     cluster, ids = classic()
     cluster.group.members[ids[5]].assignment = b"0"
     new = cluster.joins("new", **NEWCOMER)

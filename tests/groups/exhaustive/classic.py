@@ -1,8 +1,8 @@
 """Classic groups: members that join, sync, leave and fall silent, a static one and its successor, requests that wait.
 
-Checked in every state: in one generation nobody has what another has (I1), and one leads (I7); generations do not go
-back but by a crash (I2); who is answered 0 is a member (I6); what waits is waited for by a timer (I3, I10); the records
-give the same group (I5). Left alone, the members share every partition.
+Checked in every state: in one generation each partition has one owner at most (I1), and one member leads (I7); only a
+crash takes generations back (I2); a client with answer 0 is a member (I6); each parked request has a timer (I3, I10);
+the records give the same group (I5). Without further events, the members share every partition.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from kafka_shim.apis.consumer_protocol import (
     assignment_to_bytes,
 )
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kafka_shim.apis.join_group import error as join_refused
 from kafka_shim.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_shim.apis.leave_group import error as leave_refused
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from kafka_shim.apis.sync_group import error as sync_refused
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.interface import PARKED, Client
@@ -44,7 +47,7 @@ class Exchange:
 
 
 class Node(QuietCluster):
-    """It keeps answers to requests that waited for whoever asked."""
+    """A node that keeps the answers to parked requests for their clients."""
 
     def start(self) -> None:
         self.answered: list[tuple[Exchange, JoinGroupResponse | SyncGroupResponse]] = []
@@ -88,15 +91,14 @@ class Member:
         elif what == "heartbeat":
             self.heartbeat()
         else:
-            self.node.service.leave(
-                LeaveGroupRequest(GROUP, members=[MemberIdentity(self.member_id, self.instance_id)]), self.node.now
-            )
+            request = LeaveGroupRequest(GROUP, members=[MemberIdentity(self.member_id, self.instance_id)])
+            self.node.service.ask(request, leave_refused, self.node.now)
             self.waits, self.member_id = None, ""
             self.forget_generation()
             self.node.settle()
 
     def join(self, *, lost: bool = False) -> None:
-        """It gives up what it has first."""
+        """Give up all partitions, then join."""
         self.forget_generation()
         request = JoinGroupRequest(
             group_id=GROUP,
@@ -108,8 +110,9 @@ class Member:
             protocols=[JoinGroupRequestProtocol("range", METADATA)],
         )
         exchange = self._ask(lost=lost)
-        answer = self.node.service.join(
+        answer = self.node.service.ask(
             request,
+            join_refused,
             Client(self.name, HOST),
             exchange,
             self.node.now,
@@ -132,7 +135,7 @@ class Member:
             assignments=[SyncGroupRequestAssignment(*each) for each in _to_bytes(assigned)],
         )
         exchange = self._ask(lost=lost)
-        self._heard(exchange, self.node.service.sync(request, exchange, self.node.now))
+        self._heard(exchange, self.node.service.ask(request, sync_refused, exchange, self.node.now))
 
     def heartbeat(self) -> int:
         error = self.node.service.heartbeat(GROUP, self.generation, self.member_id, self.instance_id, self.node.now)
@@ -183,7 +186,7 @@ class Member:
             self.forget_generation()
 
     def go_on(self) -> None:
-        """What a client does next that is left alone."""
+        """Take the client's next step when no event disturbs it."""
         if self.waits is not None:
             return
         if self.generation < 0:
@@ -220,7 +223,7 @@ class ClassicWorld(World):
         return self.members_key(self.members), self.classic_key(), self.shared_key()
 
     def ids(self) -> Mapping[str, int]:
-        """Member ids by their age: what they are besides matters to nobody."""
+        """Member ids by their age: nothing else in them matters."""
         group = self.classic_group
         ids = {member_id for each in self.members for member_id in (each.member_id, *each.followers)} - {""}
         if group is not None:
@@ -318,7 +321,7 @@ class ClassicWorld(World):
         for client in self.members:
             client.waits = None
 
-    # What holds
+    # Invariants
 
     def check(self) -> None:
         group = self.classic_group
@@ -337,7 +340,7 @@ class ClassicWorld(World):
             if one.generation == other.generation >= 0 and one.name not in STATIC:
                 both = (one.assigned or set()) & (other.assigned or set())
                 assert not both, f"I1: {both} of {one.name} and {other.name} in generation {one.generation}"
-                # A generation that a crash has undone comes again, without those who knew it.
+                # A generation that a crash has undone comes again, without the members of the first.
                 lead = one.followers and other.followers and one.member_id in known and other.member_id in known
                 assert not lead, f"I7: {one.name} and {other.name} lead"
 

@@ -1,7 +1,7 @@
-"""Groups whose members compute the target assignment: some fetch what they compute with and hand in late, or never.
+"""Groups with assignors on the client: some members fetch the group and install an assignment late, or never.
 
-Checked in every state: what holds of a consumer group; one computation at most is in flight, of a member that is there,
-with a timer of its own, for an epoch that is not computed yet. Left alone, the members share every partition.
+Checked in every state: the invariants of a consumer group; one computation at most is in flight, of a present member,
+with a timer of its own, for an epoch without an assignment. Without further events, the members share every partition.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.groups.client_assignors.group import ClientAssignedGroup, TimerKind
-from tests.groups.client_assignors.context import Cluster, Member
+from kafka_shim.experiments.client_assignors.group import ClientAssignedGroup, TimerKind
+from tests.experiments.client_assignors.context import Cluster, Member
 from tests.groups.context import GROUP
 from tests.groups.exhaustive.consumer import LEGAL, ConsumerWorld
 from tests.groups.exhaustive.consumer import Client as Consumer
 from tests.groups.exhaustive.world import TOPIC, Epochs, QuietCluster
 
 NOT_NOW = {E.UNKNOWN_MEMBER_ID, E.STALE_MEMBER_EPOCH, E.GROUP_ID_NOT_FOUND, E.INVALID_REQUEST}
-"""What a member is answered that computes too late."""
+"""Answers to a member that computes too late."""
 
 
 class Node(QuietCluster, Cluster):
@@ -26,7 +26,7 @@ class Node(QuietCluster, Cluster):
 
 
 class Client(Consumer, Member):
-    """It prepares and installs an assignment when the world says so, whatever `should_compute` is."""
+    """A member that prepares and installs when the world says so, under any value of `should_compute`."""
 
     legal = frozenset(LEGAL)
 
@@ -53,7 +53,7 @@ class ClientAssignedWorld(ConsumerWorld):
         known = None if group is None or group.delegation is None else group.delegation.group_epoch
         return (
             super().clients_key(group),
-            # What was fetched for another computation than the one in flight is refused, whatever it is.
+            # An assignment for another computation than the one in flight is refused, with any content.
             [each.should_compute for each in self.clients],
             [epochs.of(each.given.group_epoch) if each.given.group_epoch == known else "old" for each in self.clients],
         )

@@ -1,8 +1,8 @@
 """Consumer groups (KIP-848): members, a static one and its successor, that obey or are slow, lose answers and leave.
 
-Checked in every state: nobody has what another has, and no client uses what the coordinator does not know it to have
-(I1); epochs are in order (I2); the records give the same group (I5); no timer of a member that is gone (I10). Left
-alone, the members share every partition.
+Checked in every state: each partition has one owner at most, and a client uses only partitions that the coordinator
+counts as its own (I1); epochs are in order (I2); the records give the same group (I5); each timer's member is present
+(I10). Without further events, the members share every partition.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.groups.consumer.live import ConsumerGroup
-from kafka_shim.groups.consumer.states import LEAVE_STATIC
+from kafka_shim.groups.consumer.group import ConsumerGroup
+from kafka_shim.groups.epochs.member import LEAVE_STATIC
 from tests.groups.consumer.context import Consumer
 from tests.groups.consumer.safety import check, check_records
 from tests.groups.context import GROUP
@@ -31,7 +31,7 @@ class Client(Consumer):
     unsure = False
 
     def go_on(self) -> None:
-        """What a client does next that is left alone."""
+        """Take the client's next step when no event disturbs it."""
         self.act("obey" if self.epoch > 0 else "join")
 
     def act(self, what: str) -> None:

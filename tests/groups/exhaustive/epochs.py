@@ -1,7 +1,7 @@
-"""What the worlds of groups with a group epoch have in common whose members never wait for an answer.
+"""The common part of worlds with a group epoch, in which no member waits for an answer.
 
-Decides how such a world is keyed, reloaded and left alone until it is at rest. What its clients and members are, and
-what must hold of them, is the world's.
+Gives such a world its key, reloads it, and runs it until it is at rest. Each world adds its clients, members and
+invariants.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ G = TypeVar("G", bound=Any)
 
 
 class EpochWorld(World, Generic[G]):
-    """A group of the class `made`; `of_records` is what its records give."""
+    """A group of the class `made`; its records restore the attributes in `of_records`."""
 
     made: ClassVar[type]
     of_records: ClassVar[tuple[str, ...]]
@@ -64,14 +64,14 @@ class EpochWorld(World, Generic[G]):
 
     @abstractmethod
     def other_key(self, group: G) -> object:
-        """What else a state of the group has."""
+        """The part of the key that only this kind has."""
 
     # Steps
 
     def act(self, client: Any, what: str) -> None:
         client.act(what)
 
-    # What holds
+    # Invariants
 
     def check(self) -> None:
         group = self.group
@@ -106,14 +106,14 @@ class EpochWorld(World, Generic[G]):
         self.check_rest(present)
 
     def begin_rest(self, present: list[Any]) -> None:
-        """What those who are left alone do first."""
+        """Take the first step of members that no event disturbs."""
 
     @abstractmethod
     def go_on(self, client: Any) -> None: ...
 
     @abstractmethod
     def view(self, client: Any) -> object:
-        """What changes until it is at rest."""
+        """The part of a client that changes until the group is at rest."""
 
     @abstractmethod
     def check_rest(self, present: list[Any]) -> None: ...

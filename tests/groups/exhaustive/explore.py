@@ -1,7 +1,7 @@
 """Breadth first through all states of a world, each hashed, checked and shown once.
 
-Decides in which order states are looked at, and that two states with equal keys are one. It does not know what a state
-or a step is: that is the `World`'s. The path to a state that breaks a rule is the shortest one there is.
+Two states with equal keys are one. The `World` defines states and steps. The path to a state that breaks a rule is the
+shortest one there is.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ Step = tuple[str, ...]
 
 
 class World(Protocol):
-    """What is explored. `key` is made of tuples, numbers, texts and bytes; equal keys mean that whatever can happen in
-    the one state can happen in the other."""
+    """A space of states. `key` consists of tuples, numbers, texts and bytes; two states with equal keys have the same
+    futures."""
 
     def save(self) -> Any: ...
 

@@ -1,8 +1,8 @@
 """Members of the classic protocol and of KIP-848 in one group, which changes its kind as they come and go.
 
-Checked in every state: what holds of a consumer group or of a classic one, whichever it is; in a consumer group no
-client of either protocol uses what the coordinator does not know it to have (I1). Left alone, the members share every
-partition. After semantics 4.8.
+Checked in every state: the invariants of the present kind; in a consumer group a client of either protocol uses only
+partitions that the coordinator counts as its own (I1). Without further events, the members share every partition.
+After semantics 4.8.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.groups.classic.group import ClassicGroup
-from kafka_shim.groups.consumer.live import ConsumerGroup
+from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.group import Group
 from tests.groups.consumer.safety import check, check_records
 from tests.groups.context import GROUP
@@ -81,7 +81,7 @@ class MixedWorld(ClassicWorld, ConsumerWorld):
         for client in self.members:
             client.waits = None
 
-    # What holds
+    # Invariants
 
     def check(self) -> None:
         group = self.consumer_group

@@ -1,8 +1,8 @@
 """Share groups (KIP-932): members that join, lose answers, leave and fall silent, one topic that grows or is deleted.
 
-Checked in every state: epochs are in order; who has the target epoch has its target assignment; a client that heard its
-epoch knows its assignment; an assigned partition has a share state; the records give the same group. Left alone, all
-members come to one epoch, and every partition is somebody's.
+Checked in every state: epochs are in order; a member at the target epoch has its target assignment; a client that heard
+its epoch knows its assignment; an assigned partition has a share state; the records give the same group. Without
+further events, all members come to one epoch, and every partition has a member.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from kafka_shim.groups.assignors.spec import Partitions
 from kafka_shim.groups.share.group import ShareGroup
-from kafka_shim.groups.share.member import Member
-from kafka_shim.groups.share.persister import Place
+from kafka_shim.groups.share.records import Member
+from kafka_shim.groups.share_states import Place
 from tests.groups.context import GROUP
 from tests.groups.exhaustive.epochs import EpochWorld
 from tests.groups.exhaustive.world import TOPIC, Epochs, QuietCluster, ordered
@@ -39,7 +39,7 @@ class Client(Sharer):
         else:
             answer = self.heartbeat(topics=self.topics if self.unsure else None)
         if lost:
-            # Whoever joins has given everything up.
+            # A client that joins has given everything up.
             self.epoch, self.assigned = (0, set()) if what.startswith("join") else before
             self.unsure = True
         elif answer.error_code or what == "leave":
@@ -100,9 +100,16 @@ class ShareWorld(EpochWorld[ShareGroup]):
             yield "leave"
 
     def topic_changes(self) -> Iterable[str]:
-        return "topic grows", "topic deleted"
+        return ("topic grows", "topic deleted") if TOPIC in self.node.topics.by_name else ("topic grows",)
 
-    # What holds
+    def change_topic(self, what: str) -> None:
+        super().change_topic(what)
+        if what == "topic deleted":
+            # Another topic may come to have the name.
+            for client in self.clients:
+                client.assigned = set()
+
+    # Invariants
 
     def check_group(self, group: ShareGroup) -> None:
         for member in group.members.values():

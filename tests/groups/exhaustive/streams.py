@@ -1,8 +1,9 @@
 """Streams groups (KIP-1071): threads of one or two processes that run tasks, with standbys, and one topic that grows.
 
-Checked in every state: no active task is had by two members, no process has a task twice, and no thread that is in runs
-what the coordinator does not know it to have (I1); epochs are in order (I2); the records give the same group (I5); no
-timer of a member that is gone (I10). Left alone, the threads run every task.
+Checked in every state: an active task has one member at most, no two threads of a process have the same task, and a
+thread in the group runs only tasks that the coordinator counts as its own (I1); epochs are in order (I2); the records
+give the same group (I5); each timer's member is present (I10). Without further events, the threads run every task, and
+no process has a task twice.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.groups.streams.live import StreamsGroup
-from kafka_shim.groups.streams.member import Member
+from kafka_shim.groups.streams.group import StreamsGroup
+from kafka_shim.groups.streams.member import Member, Tasks, each_task
 from kafka_shim.groups.streams.states import MemberState
-from kafka_shim.groups.streams.tasks import Tasks, each_task
 from tests.groups.exhaustive.epochs import EpochWorld
 from tests.groups.exhaustive.world import TOPIC, Epochs, QuietCluster
 from tests.groups.streams.context import Cluster, Thread
@@ -117,11 +117,11 @@ class StreamsWorld(EpochWorld[StreamsGroup]):
         for topic in (TOPIC, "changelog"):
             self.node.create(topic, count)
 
-    # What holds
+    # Invariants
 
     def check_group(self, group: StreamsGroup) -> None:
         owners: dict[tuple[str, int], str] = {}
-        places: set[tuple[str, tuple[str, int]]] = set()
+        places: dict[tuple[str, tuple[str, int]], str] = {}
         for member in group.members.values():
             for tasks in (member.assigned, member.pending_revocation):
                 for task in each_task(tasks.active):
@@ -129,8 +129,8 @@ class StreamsWorld(EpochWorld[StreamsGroup]):
                     assert other == member.member_id, f"I1: {task} is had by {other} and {member.member_id}"
                 for task in (*each_task(tasks.active), *each_task(tasks.standby)):
                     place = member.process_id, task
-                    assert place not in places, f"process {place[0]} has {task} twice"
-                    places.add(place)
+                    other = places.setdefault(place, member.member_id)
+                    assert other == member.member_id, f"process {place[0]} has {task} twice"
             assert member.state is MemberState.UNREVOKED_TASKS or member.pending_revocation.is_empty
         assert group.running == {task: group.members[owner].process_id for task, owner in owners.items()}
         for client in self.clients:
@@ -156,3 +156,8 @@ class StreamsWorld(EpochWorld[StreamsGroup]):
     def check_rest(self, present: list[Client]) -> None:
         runs = sorted(task for client in present for task in client.runs)
         assert runs == [("0", number) for number in range(self.node.topics.partitions_of(TOPIC))]
+        group = self.group
+        assert group is not None
+        for member in group.members.values():
+            twice = {*each_task(member.assigned.active)} & {*each_task(member.assigned.standby)}
+            assert not twice, f"{member.member_id} runs {twice}, and has a standby"

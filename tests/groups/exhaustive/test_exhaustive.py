@@ -1,4 +1,4 @@
-"""Every state of every kind of group within a few steps holds what the design promises; `make fuzz` looks further."""
+"""Every state within a few steps keeps the invariants, for every kind of group; `make fuzz` goes further."""
 
 import os
 
@@ -14,13 +14,13 @@ FUZZES = "FUZZ_SECONDS" in os.environ
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_every_state_holds_what_is_promised(name: str) -> None:
+def test_every_state_keeps_the_invariants(name: str) -> None:
     explored = WORLDS[name]
     found = explore(explored.world(), explored.full if FUZZES else explored.usual, settle_every=8)
     assert found.states > 100
 
 
-def test_a_state_is_as_it_was_when_it_is_loaded() -> None:
+def test_loading_restores_a_saved_state() -> None:
     world = ConsumerWorld("ab", 2)
     for step in ("join", "a"), ("join", "b"), ("obey", "a"):
         world.take(step)

@@ -1,8 +1,8 @@
-"""What the worlds have in common: a node, its topic, clients, and how a state is kept.
+"""The common part of all worlds: a node, its topic, clients, and the way to save a state.
 
-Decides what belongs to a state. Timers fire in any order and at any time, so time itself does not; how many crashes and
-changes of the topic are still to come does. Records are never changed, so those that are durable are kept as they are,
-and what is in memory is pickled: groups, timers, share states and clients, all else being the same in every state.
+Timers fire in any order and at any time, so a state has no time; it has the number of crashes and of changes of the
+topic that may still come. Records never change, so a state keeps the durable ones as they are, and pickles groups,
+timers, share states and clients. Everything else is the same in every state.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class World(ABC):
 
     def __init__(self, names: str, partitions: int) -> None:
         self.node = self.make_node()
-        # Ids of one length: what was made later is greater.
+        # Ids of one length: a later id is greater.
         self.node._ids = count(10_000_000)
         self.node.topics.create(TOPIC, partitions)
         self.names = names
@@ -68,6 +68,7 @@ class World(ABC):
         groups, shard.timers, shard.share_states, self.clients, self.crashes, self.changes = loaded
         shard.groups = groups
         node.service.timers = shard.timers
+        shard.arm, shard.cancel = shard.timers.arm, shard.timers.cancel
         node.service.groups.clear()
         node.service.groups.update(groups)
         node.durable[0] = dict(durable)
@@ -75,15 +76,16 @@ class World(ABC):
         node.written.clear()
 
     def _fixed(self) -> dict[str, object]:
-        """What a state refers to and does not have."""
+        """Objects that a state refers to and does not contain."""
         node, shard = self.node, self.shard
-        return {"node": node, "topics": node.topics, "shard": shard, "expiry": shard.expiry_timer}
+        fixed = {"node": node, "topics": node.topics, "outbox": node.outbox}
+        return {**fixed, "shard": shard, "expiry": shard.expiry_timer}
 
     @abstractmethod
     def key(self) -> object: ...
 
     def shared_key(self) -> object:
-        """What every world's key has: topics, timers, and what is yet to come."""
+        """The part of the key that all worlds have: topics, and the crashes and changes still to come."""
         topics = tuple(sorted(self.node.topics.by_name.items()))
         return topics, self.crashes, self.changes
 
@@ -151,10 +153,10 @@ class World(ABC):
         group.fire(timer, self.node.now)
         self.node.settle()
 
-    # What holds
+    # Invariants
 
     def reloaded(self) -> Group | None:
-        """The group as a restart would make it of what is durable."""
+        """The group after a restart on the durable records."""
         node = self.node
         again = type(node).__new__(type(node))
         again.__dict__.update(node.__dict__)
@@ -180,7 +182,7 @@ class World(ABC):
 
 
 class _Pickler(Pickler):
-    """Writes names in the place of what is the same in every state."""
+    """Pickler that writes a name in the place of each object that all states share."""
 
     def __init__(self, buffer: BytesIO, fixed: dict[str, object]) -> None:
         super().__init__(buffer, HIGHEST_PROTOCOL)
@@ -200,7 +202,7 @@ class _Unpickler(Unpickler):
 
 
 class QuietCluster(Cluster):
-    """A node whose trace nobody reads."""
+    """A node without readers of its trace."""
 
     listens = False
 
@@ -211,8 +213,8 @@ def ordered(partitions: Any) -> tuple[Any, ...]:
 
 
 class Epochs:
-    """Epochs as differences to the group's: rules add to them and compare them, and nothing else. One of a client that
-    no member has, or had last, is refused whatever it is."""
+    """Epochs as differences to the group's: rules only add to them and compare them. Every epoch of a client that is
+    neither the present nor the last one of a member is refused alike."""
 
     def __init__(self, group_epoch: int, known: Iterable[int] = ()) -> None:
         self._group_epoch = group_epoch

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kafka_shim.apis.share_group_describe import DescribedGroup
-from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from kafka_shim.apis.share_group_describe import DescribedGroup, ShareGroupDescribeRequest
+from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, error
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.share.group import ShareGroup
+from kafka_shim.groups.share.kind import describe_refused
 from tests.groups.consumer.context import HOST
 from tests.groups.consumer.context import Cluster as ConsumerCluster
 from tests.groups.context import GROUP
@@ -16,7 +17,8 @@ class Cluster(ConsumerCluster):
 
     def share_beat(self, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
         """Send one heartbeat; its records are durable then."""
-        answer = self.service.share_heartbeat(request, Client(request.member_id, HOST), self.now)
+        answer: ShareGroupHeartbeatResponse
+        answer = self.service.ask(request, error, Client(request.member_id, HOST), self.now)
         self.settle()
         return answer
 
@@ -28,7 +30,7 @@ class Cluster(ConsumerCluster):
 
     def shown(self) -> DescribedGroup:
         """The group by ShareGroupDescribe."""
-        (group,) = self.service.describe_share_groups([GROUP])
+        (group,) = self.service.ask_each(ShareGroupDescribeRequest, [GROUP], describe_refused)
         return group
 
     def sharer(self, member_id: str, *topics: str) -> Sharer:
@@ -36,7 +38,7 @@ class Cluster(ConsumerCluster):
 
 
 class Sharer:
-    """A client: its epoch, and what it was assigned."""
+    """A client with its epoch and its assignment."""
 
     def __init__(self, cluster: Cluster, member_id: str, topics: list[str]) -> None:
         self.cluster = cluster

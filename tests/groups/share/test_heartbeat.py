@@ -1,4 +1,4 @@
-"""Heartbeats of share groups: epochs, refusals, assignments, what is written, sessions and topics that change."""
+"""Heartbeats of share groups: epochs, refusals, assignments, records, sessions and topics that change."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import pytest
 from kafka_shim.apis.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from kafka_shim.apis.alter_share_group_offsets import RequestPartition as AlteredPartition
 from kafka_shim.apis.alter_share_group_offsets import RequestTopic as AlteredTopic
+from kafka_shim.apis.alter_share_group_offsets import error as alter_refused
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_shim.apis.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from kafka_shim.apis.delete_share_group_offsets import RequestTopic as DeletedTopic
+from kafka_shim.apis.delete_share_group_offsets import error as delete_refused
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.groups.share.persister import Place
+from kafka_shim.groups.share_states import Place
 from kafka_shim.persistence.records import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupMemberMetadataKey,
@@ -37,7 +39,7 @@ def test_a_member_is_assigned_nothing_first_and_everything_at_its_next_heartbeat
     cluster = Cluster(t=2)
     member = cluster.sharer("a", "t")
     answer = member.join()
-    assert (answer.error_code, answer.member_epoch, answer.heartbeat_interval_ms) == (0, 1, 5000)
+    assert (answer.error_code, answer.member_epoch, answer.heartbeat_interval_ms) == (0, 2, 5000)
     assert member.assigned == set()
     assert answer.assignment is not None
     assert keys(cluster) == [
@@ -49,7 +51,7 @@ def test_a_member_is_assigned_nothing_first_and_everything_at_its_next_heartbeat
         (ShareGroupStatePartitionMetadataKey, True),
     ]
     member.heartbeat()
-    assert (member.epoch, member.assigned) == (2, {("t", 0), ("t", 1)})
+    assert (member.epoch, member.assigned) == (3, {("t", 0), ("t", 1)})
     assert cluster.shown().group_state == "Stable"
 
 
@@ -76,12 +78,12 @@ def test_a_steady_heartbeat_writes_nothing_and_carries_no_assignment() -> None:
         (ShareGroupHeartbeatRequest(GROUP, "a", -2), "MemberEpoch is invalid."),
     ],
 )
-def test_what_cannot_be_meant_is_an_invalid_request(request_: ShareGroupHeartbeatRequest, message: str) -> None:
+def test_a_contradictory_heartbeat_is_an_invalid_request(request_: ShareGroupHeartbeatRequest, message: str) -> None:
     answer = Cluster(t=1).share_beat(request_)
     assert (answer.error_code, answer.error_message) == (E.INVALID_REQUEST, message)
 
 
-def test_who_is_unknown_or_has_the_wrong_epoch_is_refused() -> None:
+def test_an_unknown_member_and_a_wrong_epoch_are_refused() -> None:
     cluster = Cluster(t=1)
     member, stranger = cluster.sharer("a", "t"), cluster.sharer("b", "t")
     assert stranger.leave().error_message == f"Group {GROUP} not found."
@@ -89,16 +91,16 @@ def test_who_is_unknown_or_has_the_wrong_epoch_is_refused() -> None:
     member.join()
     settle(member)
     assert stranger.heartbeat(epoch=1).error_code == E.UNKNOWN_MEMBER_ID
-    assert member.heartbeat(epoch=3).error_code == E.FENCED_MEMBER_EPOCH
+    assert member.heartbeat(epoch=4).error_code == E.FENCED_MEMBER_EPOCH
     stranger.join()
     settle(member, stranger)
-    assert member.epoch == 3
-    assert member.heartbeat(epoch=2).error_code == 0, "the answer that brought epoch 3 may have got lost"
-    assert member.heartbeat(epoch=1).error_code == E.FENCED_MEMBER_EPOCH
+    assert member.epoch == 4
+    assert member.heartbeat(epoch=3).error_code == 0, "the answer that brought epoch 4 may have got lost"
+    assert member.heartbeat(epoch=2).error_code == E.FENCED_MEMBER_EPOCH
     assert member.heartbeat(epoch=0, topics=["t"]).error_code == 0
 
 
-def test_a_group_has_no_more_members_than_it_may() -> None:
+def test_a_full_group_refuses_more_members() -> None:
     cluster = Cluster("group.share.max.size=1", t=1)
     cluster.sharer("a", "t").join()
     assert cluster.sharer("b", "t").join().error_code == E.GROUP_MAX_SIZE_REACHED
@@ -117,12 +119,12 @@ def test_partitions_of_a_member_that_leaves_go_to_the_others() -> None:
     answer = other.leave()
     assert (answer.error_code, answer.member_epoch, answer.heartbeat_interval_ms) == (0, -1, 0)
     one.heartbeat()
-    assert (one.epoch, one.assigned) == (epoch + 2, {("t", 0), ("t", 1)})
+    assert (one.epoch, one.assigned) == (epoch + 1, {("t", 0), ("t", 1)})
     one.leave()
-    assert (cluster.shown().group_state, cluster.shown().group_epoch) == ("Empty", epoch + 3)
+    assert (cluster.shown().group_state, cluster.shown().group_epoch) == ("Empty", epoch + 2)
 
 
-def test_who_leaves_makes_one_epoch_where_others_have_its_partitions_too() -> None:
+def test_a_leaving_member_makes_one_epoch_if_others_share_its_partitions() -> None:
     cluster = Cluster(t=1)
     members = [cluster.sharer(name, "t") for name in "abc"]
     for each in members:
@@ -132,7 +134,7 @@ def test_who_leaves_makes_one_epoch_where_others_have_its_partitions_too() -> No
     members[2].leave()
     settle(*members[:2])
     assert [(each.epoch, each.assigned) for each in members[:2]] == [(epoch + 1, {("t", 0)})] * 2
-    assert cluster.service.counters.share_rebalances == epoch, "who leaves does not count"
+    assert cluster.service.counters.share_rebalances == epoch - 1, "who leaves does not count"
 
 
 def test_a_silent_member_is_removed_when_its_session_ends() -> None:
@@ -164,12 +166,12 @@ def test_topics_that_come_grow_and_go_make_epochs() -> None:
     member.join()
     cluster.create("t", 1)
     member.heartbeat()
-    assert (member.epoch, member.assigned) == (2, set())
+    assert (member.epoch, member.assigned) == (3, set())
     member.heartbeat()
-    assert (member.epoch, member.assigned) == (3, {("t", 0)})
+    assert (member.epoch, member.assigned) == (4, {("t", 0)})
     cluster.create("t", 2)
     settle(member)
-    assert (member.epoch, member.assigned) == (5, {("t", 0), ("t", 1)})
+    assert (member.epoch, member.assigned) == (6, {("t", 0), ("t", 1)})
     (place,) = [Place(GROUP, topic_id, 1) for topic_id in cluster.share_group.initialized]
     shard = cluster.share_group.shard
     assert shard.share_states.get(place) is not None
@@ -180,7 +182,7 @@ def test_topics_that_come_grow_and_go_make_epochs() -> None:
     assert cluster.share_group.initialized == {}
 
 
-def test_a_topic_made_anew_under_its_name_is_another() -> None:
+def test_a_recreated_topic_is_another_topic() -> None:
     cluster = Cluster(t=1)
     member = cluster.sharer("a", "t")
     member.join()
@@ -194,7 +196,7 @@ def test_a_topic_made_anew_under_its_name_is_another() -> None:
     assert member.assigned == {("t", 0)}
 
 
-def test_a_group_is_what_its_records_say_after_a_crash() -> None:
+def test_a_group_survives_a_crash_by_its_records() -> None:
     cluster = Cluster(t=3)
     one, other = cluster.sharer("a", "t"), cluster.sharer("b", "t")
     one.join()
@@ -210,7 +212,7 @@ def test_a_group_is_what_its_records_say_after_a_crash() -> None:
     assert cluster.shown().group_state == "Empty"
 
 
-def test_no_other_kind_of_group_takes_its_place() -> None:
+def test_no_other_kind_of_group_replaces_a_share_group() -> None:
     cluster = Cluster(t=1)
     member = cluster.sharer("a", "t")
     member.join()
@@ -229,7 +231,7 @@ def test_no_other_kind_of_group_takes_its_place() -> None:
     assert all(not records for records in cluster.durable.values())
 
 
-def test_it_takes_no_other_groups_place() -> None:
+def test_a_share_group_replaces_no_other_group() -> None:
     cluster = Cluster(t=1)
     cluster.consumer("c", "t").join()
     assert cluster.sharer("a", "t").join().error_message == f"Group {GROUP} is not a share group."
@@ -243,31 +245,32 @@ def test_a_group_with_members_is_not_deleted_nor_altered() -> None:
     assert deleted.error_code == E.NON_EMPTY_GROUP
     alter = AlterShareGroupOffsetsRequest(GROUP, [AlteredTopic("t", [AlteredPartition(0, 7)])])
     delete = DeleteShareGroupOffsetsRequest(GROUP, [DeletedTopic("t"), DeletedTopic("u")])
-    assert cluster.service.alter_share_offsets(alter).error_code == E.NON_EMPTY_GROUP
-    assert cluster.service.delete_share_offsets(delete).error_code == E.NON_EMPTY_GROUP
+    assert cluster.service.ask(alter, alter_refused).error_code == E.NON_EMPTY_GROUP
+    assert cluster.service.ask(delete, delete_refused).error_code == E.NON_EMPTY_GROUP
     member.leave()
-    assert cluster.service.alter_share_offsets(alter).responses[0].partitions[0].error_code == 0
+    assert cluster.service.ask(alter, alter_refused).responses[0].partitions[0].error_code == 0
     (topic_id,) = cluster.share_group.initialized
     state = cluster.share_group.shard.share_states.get(Place(GROUP, topic_id, 0))
     assert state is not None
     assert state.start_offset == 7
     cluster.create("u", 1)
-    assert [(each.topic_id, each.error_code) for each in cluster.service.delete_share_offsets(delete).responses] == [
+    assert [(each.topic_id, each.error_code) for each in cluster.service.ask(delete, delete_refused).responses] == [
         (topic_id, 0),
         (bytes(16), E.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert cluster.share_group.initialized == {}
 
 
-def test_altering_offsets_makes_a_group() -> None:
-    cluster = Cluster(t=1)
+@pytest.mark.parametrize(("release", "epoch"), [("4.2", 0), ("4.4", 1)])
+def test_altering_offsets_makes_a_group(release: str, epoch: int) -> None:
+    cluster = Cluster(release=release, t=1)
     alter = AlterShareGroupOffsetsRequest(
         GROUP, [AlteredTopic("t", [AlteredPartition(0, 7), AlteredPartition(1, 7)]), AlteredTopic("u", [])]
     )
-    answer = cluster.service.alter_share_offsets(alter)
+    answer = cluster.service.ask(alter, alter_refused)
     cluster.settle()
     assert [each.error_code for each in answer.responses[0].partitions] == [0, E.UNKNOWN_TOPIC_OR_PARTITION]
-    assert (cluster.shown().group_state, cluster.shown().group_epoch) == ("Empty", 0)
+    assert (cluster.shown().group_state, cluster.shown().group_epoch) == ("Empty", epoch)
 
 
 def test_altering_offsets_of_partitions_that_are_not_there_makes_no_group() -> None:
@@ -275,13 +278,13 @@ def test_altering_offsets_of_partitions_that_are_not_there_makes_no_group() -> N
     alter = AlterShareGroupOffsetsRequest(
         GROUP, [AlteredTopic("t", [AlteredPartition(1, 7)]), AlteredTopic("u", [AlteredPartition(0, 7)])]
     )
-    answer = cluster.service.alter_share_offsets(alter)
+    answer = cluster.service.ask(alter, alter_refused)
     cluster.settle()
     assert [topic.partitions[0].error_code for topic in answer.responses] == [E.UNKNOWN_TOPIC_OR_PARTITION] * 2
     assert cluster.shown().error_code == E.GROUP_ID_NOT_FOUND
 
 
-def test_nobody_commits_offsets_to_it() -> None:
+def test_offset_commits_to_a_share_group_are_refused() -> None:
     cluster = Cluster(t=1)
     cluster.sharer("a", "t").join()
     group = cluster.service.groups[GROUP]
@@ -295,7 +298,7 @@ def test_nobody_commits_offsets_to_it() -> None:
     assert not cluster.share_group.members
 
 
-def test_it_is_listed_and_shown() -> None:
+def test_a_share_group_is_listed_and_described() -> None:
     cluster = Cluster(t=1)
     member = cluster.sharer("a", "t")
     member.join()
@@ -306,3 +309,29 @@ def test_it_is_listed_and_shown() -> None:
     assert (description.protocol, description.members[0].assignment) == ("simple", {"t": [0]})
     kinds = {event["event"] for event in cluster.events}
     assert {"group", "member", "epoch", "target", "reconciliation", "state"} <= kinds
+
+
+@pytest.mark.parametrize(("release", "added"), [("4.3", -1), ("4.4", 0)])
+def test_partitions_that_are_added_start_at_0_from_4_4_on(release: str, added: int) -> None:
+    cluster = Cluster(release=release, t=1)
+    one = cluster.sharer("one", "t")
+    one.join()
+    settle(one)
+    cluster.create("t", 2)
+    settle(one)
+    topic_id = cluster.topics.topic_id("t")
+    assert topic_id is not None
+    shard = cluster.share_group.shard
+    states = [shard.share_states.get(Place(GROUP, topic_id, partition)) for partition in range(2)]
+    assert [None if state is None else state.start_offset for state in states] == [-1, added]
+    assert len(one.assigned) == 2
+
+
+def test_a_waiting_share_group_makes_one_epoch() -> None:
+    for release, epoch in (("4.2", 2), ("4.3", 3), ("4.4", 3)):
+        cluster = Cluster(release=release, t=1)
+        one = cluster.sharer("one", "t")
+        one.join()
+        for _ in range(4):
+            one.heartbeat()
+        assert cluster.shown().group_epoch == epoch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_shim.groups.share.persister import Place
+from kafka_shim.groups.share_states import Place
 from tests.examples import examples
 from tests.groups.context import GROUP
 
@@ -31,7 +31,7 @@ steps = st.lists(
 
 
 def partitions_of(cluster: Cluster, members: list[Sharer]) -> set[tuple[str, int]]:
-    """What is there for these members."""
+    """The partitions of the topics that these members subscribe to."""
     subscribed = {topic for member in members for topic in member.topics}
     return {(topic, n) for topic in subscribed for n in range(cluster.topics.partitions_of(topic))}
 
@@ -90,7 +90,7 @@ def test_a_group_settles_with_every_partition_assigned(script: list[tuple[object
 
 
 def described(cluster: Cluster) -> object:
-    """The group as clients see it, whatever the order of its members."""
+    """The group as clients see it, with its members in order."""
     group = cluster.shown()
     group.members.sort(key=lambda member: member.member_id)
     for member in group.members:

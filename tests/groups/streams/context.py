@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_shim.apis.streams_group_describe import DescribedGroup
+from kafka_shim.apis.streams_group_describe import DescribedGroup, StreamsGroupDescribeRequest
 from kafka_shim.apis.streams_group_heartbeat import (
     KeyValue,
     StreamsGroupHeartbeatRequest,
@@ -18,8 +18,9 @@ from kafka_shim.apis.streams_group_heartbeat import (
     Topology,
 )
 from kafka_shim.groups.interface import Client
-from kafka_shim.groups.streams.heartbeat import Answer
-from kafka_shim.groups.streams.live import StreamsGroup
+from kafka_shim.groups.streams.describe import refused as describe_refused
+from kafka_shim.groups.streams.group import StreamsGroup
+from kafka_shim.groups.streams.heartbeat import Answer, refused
 from tests.groups.consumer.context import HOST
 from tests.groups.consumer.context import Cluster as WithTopics
 from tests.groups.context import GROUP
@@ -54,7 +55,7 @@ class Cluster(WithTopics):
 
     def streams_beat(self, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
         """Send one heartbeat; its records are durable then."""
-        answer: Answer = self.service.streams_heartbeat(request, Client("c", HOST), self.now)
+        answer: Answer = self.service.ask(request, refused, Client("c", HOST), self.now)
         self.settle()
         self.advance(0)
         if self.creates:
@@ -69,7 +70,7 @@ class Cluster(WithTopics):
         return group
 
     def described_streams(self) -> DescribedGroup:
-        (group,) = self.service.describe_streams_groups([GROUP], self.now)
+        (group,) = self.service.ask_each(StreamsGroupDescribeRequest, [GROUP], describe_refused)
         return group
 
     def member(self, member_id: str, topology: Topology, **options: Any) -> Member:
@@ -77,7 +78,7 @@ class Cluster(WithTopics):
 
 
 class Member:
-    """A thread: its epoch, what it was assigned, and what it runs. `process` is that of its instance."""
+    """A thread with its epoch and its tasks. `process` is the id of its instance."""
 
     def __init__(self, cluster: Cluster, member_id: str, topology: Topology, *, process: str | None = None) -> None:
         self.cluster = cluster
@@ -128,7 +129,7 @@ class Member:
 
 
 class Thread(Member):
-    """A member that runs what it was assigned until it says that it has given it up; `is_in`: as far as it knows."""
+    """A member that runs a task until it reports that it gave the task up; `is_in` is its own view."""
 
     def __init__(self, cluster: Cluster, member_id: str, process: str) -> None:
         super().__init__(cluster, member_id, one_subtopology("t", stateful=True), process=process)
@@ -136,7 +137,7 @@ class Thread(Member):
         self.is_in = False
 
     def beat(self, *, lost: bool, gives_up: bool) -> int:
-        """A heartbeat, and its error. It gives up, and says so, what it is no longer assigned, or says nothing of
+        """Send a heartbeat and return its error. It gives up and reports the tasks that were taken away, or reports no
         tasks."""
         if gives_up:
             self.runs &= self.active

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_shim.groups.streams.assignor import MemberSpec, SubtopologySpec, Task, assign
-from kafka_shim.groups.streams.tasks import Tasks, each_task
+from kafka_shim.groups.streams.member import Tasks, each_task
 
 subtopologies = st.dictionaries(
     st.sampled_from(["0", "1", "2"]), st.builds(SubtopologySpec, st.integers(1, 8), st.booleans()), min_size=1
@@ -24,7 +24,7 @@ def group(sizes: list[int]) -> dict[str, MemberSpec]:
 
 
 def after(members: dict[str, MemberSpec], assigned: dict[str, Tasks]) -> dict[str, MemberSpec]:
-    """The members with what they were assigned."""
+    """The members with their assigned tasks."""
     return {member_id: spec._replace(tasks=assigned[member_id]) for member_id, spec in members.items()}
 
 
@@ -40,7 +40,7 @@ def active_owners(assigned: dict[str, Tasks]) -> dict[Task, str]:
 def check(
     members: dict[str, MemberSpec], tasks: dict[str, SubtopologySpec], replicas: int, assigned: dict[str, Tasks]
 ) -> None:
-    """What holds for every assignment."""
+    """The invariants of every assignment."""
     assert assigned.keys() == members.keys()
     every = {(name, partition) for name, each in tasks.items() for partition in range(each.tasks)}
     assert active_owners(assigned).keys() == every
@@ -67,9 +67,7 @@ def test_each_task_has_one_owner_and_as_many_standbys_as_there_are_processes_for
 
 
 @given(st.integers(1, 6), subtopologies)
-def test_members_of_their_own_process_have_equally_many_tasks_but_for_one(
-    size: int, tasks: dict[str, SubtopologySpec]
-) -> None:
+def test_members_of_separate_processes_differ_by_at_most_one_task(size: int, tasks: dict[str, SubtopologySpec]) -> None:
     assigned = assign(group([1] * size), tasks, 0)
     counts = [len(list(each_task(each.active))) for each in assigned.values()]
     assert max(counts) - min(counts) <= 1
@@ -99,9 +97,7 @@ def test_a_newcomer_gets_its_share_and_nothing_moves_between_others(
 
 
 @given(st.integers(2, 6), subtopologies)
-def test_the_tasks_of_a_member_that_left_go_to_others_who_keep_theirs(
-    size: int, tasks: dict[str, SubtopologySpec]
-) -> None:
+def test_tasks_of_a_leaver_move_and_other_tasks_stay(size: int, tasks: dict[str, SubtopologySpec]) -> None:
     members = after(group([1] * size), assign(group([1] * size), tasks, 0))
     gone = members.pop("m0-0")
     before = active_owners({member_id: spec.tasks for member_id, spec in members.items()})
@@ -111,7 +107,7 @@ def test_the_tasks_of_a_member_that_left_go_to_others_who_keep_theirs(
 
 
 @given(processes, processes, subtopologies, st.integers(0, 2))
-def test_every_assignment_after_another_holds_what_holds_for_all(
+def test_successive_assignments_satisfy_all_properties(
     sizes: list[int], later: list[int], tasks: dict[str, SubtopologySpec], replicas: int
 ) -> None:
     old = after(group(sizes), assign(group(sizes), tasks, replicas))
@@ -132,5 +128,5 @@ def test_a_standby_takes_over() -> None:
     assert lost
 
 
-def test_nobody_is_there() -> None:
+def test_an_empty_group_gets_an_empty_assignment() -> None:
     assert assign({}, {"0": SubtopologySpec(1, False)}, 0) == {}

@@ -1,12 +1,11 @@
-"""What a topology needs of topics: numbers of partitions, what is missing, and what is wrong."""
+"""The topics that a topology needs: numbers of partitions, missing topics and wrong ones."""
 
 from __future__ import annotations
 
 import pytest
 
 from kafka_shim.groups.streams.states import StatusCode
-from kafka_shim.groups.streams.topics import ConfiguredTopology, InvalidTopologyError, configure, summary
-from kafka_shim.groups.streams.topology import Topology
+from kafka_shim.groups.streams.topology import ConfiguredTopology, InvalidTopologyError, Topology, configure, summary
 from kafka_shim.persistence.records import StreamsGroupTopologyValue
 from kafka_shim.persistence.streams_records import CopartitionGroup, Subtopology, TopicConfig, TopicInfo
 
@@ -25,7 +24,7 @@ def detail(topology: ConfiguredTopology) -> tuple[StatusCode, str]:
     return topology.problem
 
 
-def test_a_repartition_topic_has_as_many_partitions_as_what_is_read_where_it_is_written() -> None:
+def test_a_repartition_topic_has_the_partitions_of_its_writers_sources() -> None:
     found = configured(
         Subtopology("0", source_topics=["small", "large"], repartition_sink_topics=["r"]),
         Subtopology("1", repartition_source_topics=[repartition("r")], state_changelog_topics=[repartition("c")]),
@@ -104,9 +103,7 @@ def test_a_repartition_topic_read_with_another_topic_has_as_many_partitions_as_t
         ),
     ],
 )
-def test_what_is_wrong_is_told_in_words_of_kafka(
-    subtopology: Subtopology, topics: dict[str, int], expected: str
-) -> None:
+def test_problems_have_the_texts_of_kafka(subtopology: Subtopology, topics: dict[str, int], expected: str) -> None:
     found = configured(subtopology, **topics)
     status, sentence = detail(found)
     assert sentence == expected
@@ -133,6 +130,6 @@ def test_a_topology_that_can_never_be_is_refused(subtopologies: list[Subtopology
         configured(*subtopologies, t=1)
 
 
-def test_three_names_are_shown_and_how_many_more() -> None:
+def test_a_summary_has_three_names_and_the_number_of_others() -> None:
     assert summary(["a"]) == "a"
     assert summary("abcd") == "a, b, c and 1 additional topics"

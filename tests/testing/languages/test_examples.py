@@ -1,6 +1,6 @@
-"""The examples for Java, Go and Node: tests of a real client of the language, which know the coordinator by HTTP alone.
+"""The examples for Java, Go and Node: tests of a real client of the language that use the coordinator by HTTP alone.
 
-They run as their users would run them, in a copy that keeps what the language's registry gave from run to run.
+They run as their users would run them, in a copy that keeps downloaded packages from run to run.
 """
 
 import os
@@ -16,6 +16,8 @@ import pytest
 from kafka_shim.conformance.targets.kafka import cache_folder
 from tests.testing.test_recipes import RECIPES
 
+pytestmark = pytest.mark.second_stage("Java, Go and Node.js")
+
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples"
 SHIM = Path(sys.executable).parent / "kafka-shim"
@@ -28,7 +30,7 @@ SCENARIOS = {
 
 
 def example(language: str) -> Path:
-    """A copy of the example beside one of its package, as they stand here. What was built before is still there."""
+    """A copy of the example beside one of its package, as they stand here. The copy keeps earlier builds."""
     home = cache_folder() / f"languages-{language}"
     for each in ("clients", "examples"):
         copy(ROOT / each / language, home / each / language)
@@ -48,10 +50,10 @@ def run(command: Sequence[str | Path], folder: Path) -> str:
 
 
 def program(name: str, *places: str) -> str:
-    found = shutil.which(name) or next((f"{place}/{name}" for place in places if Path(place, name).exists()), None)
-    if found is None:
+    path = shutil.which(name) or next((f"{place}/{name}" for place in places if Path(place, name).exists()), None)
+    if path is None:
         pytest.skip(f"there is no {name} here")
-    return found
+    return path
 
 
 @pytest.mark.timeout(400)
@@ -85,11 +87,11 @@ def test_node() -> None:
 def scenarios(language: str) -> dict[str, str]:
     path, pattern = SCENARIOS[language]
     text = (EXAMPLES / language / path).read_text()
-    return {found[1]: found[0] for found in re.finditer(pattern, text, re.MULTILINE | re.DOTALL)}
+    return {match[1]: match[0] for match in re.finditer(pattern, text, re.MULTILINE | re.DOTALL)}
 
 
 @pytest.mark.parametrize("language", SCENARIOS)
 def test_every_language_has_several_scenarios_each_short(language: str) -> None:
-    found = scenarios(language)
-    assert len([name for name in found if re.search(r"[rR]\d\d", name)]) >= 5
-    assert {name: len(text.splitlines()) for name, text in found.items() if len(text.splitlines()) > LONGEST} == {}
+    by_name = scenarios(language)
+    assert len([name for name in by_name if re.search(r"[rR]\d\d", name)]) >= 5
+    assert {name: len(text.splitlines()) for name, text in by_name.items() if len(text.splitlines()) > LONGEST} == {}

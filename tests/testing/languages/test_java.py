@@ -1,4 +1,4 @@
-"""What is in Java, in one run of Maven: package, example, and the programs of docs/recipes/test_frameworks.md."""
+"""All Java parts in one run of Maven: package, example, and the programs of docs/recipes/test_frameworks.md."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,8 @@ import pytest
 
 from tests.testing.languages.test_examples import example, program, run, scenarios
 from tests.testing.test_recipes import POMS, RECIPES
+
+pytestmark = pytest.mark.second_stage("Java, Go and Node.js")
 
 _PROJECT = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -40,7 +42,7 @@ def test_package_example_and_recipes() -> None:
         assert head is not None
         ran[head[1]] = re.findall(r' (tests|errors|skipped|failures)="(\d+)"', head[0])
     tests = {
-        "kafkashim.CoordinatorTest": 4,
+        "kafkashim.CoordinatorTest": 5,
         "example.BillingTest": len(scenarios("java")),
         "billing.OrdersTest": 1,
         "billing.BillingApplicationTest": 1,

@@ -1,4 +1,4 @@
-"""The packages of `clients/` for Go and Node, by their own tests; `test_java.py` runs that for Java."""
+"""The packages of `clients/` for Go and Node, by their own tests; `test_java.py` runs the tests of the Java package."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,9 @@ import pytest
 from kafka_shim.conformance.targets.kafka import cache_folder
 from tests.testing.languages.test_examples import ROOT, copy, program, run
 
-TESTS = 4
+pytestmark = pytest.mark.second_stage("Java, Go and Node.js")
+
+TESTS = 5
 
 
 def package(language: str) -> Path:

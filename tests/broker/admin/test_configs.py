@@ -1,0 +1,457 @@
+"""DescribeConfigs and IncrementalAlterConfigs, for topics, brokers and groups."""
+
+from dataclasses import fields
+
+import pytest
+
+from kafka_shim.apis.alter_configs import AlterableConfig as ReplacedConfig
+from kafka_shim.apis.alter_configs import AlterConfigsRequest
+from kafka_shim.apis.alter_configs import AlterConfigsResource as ReplacedResource
+from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResult
+from kafka_shim.apis.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kafka_shim.apis.releases import DEFAULT_RULES, rules_of
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.admin.configs import Configs
+from kafka_shim.broker.settings import (
+    BROKER_SETTINGS,
+    TOPIC_SETTINGS,
+    Settings,
+    broker_refusal,
+    broker_settings,
+    group_refusal,
+    group_settings,
+    topic_settings,
+)
+from kafka_shim.groups.config import GroupConfig, kafka_name
+from tests.broker.context import Cluster, batch
+
+TOPIC, BROKER, GROUP = 2, 4, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+KINDS = ("consumer", "share", "streams")
+BOUNDS = ("", "min.", "max.")
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster(log_retention_ms="777")
+    cluster.topics.declare("t", 1)
+    return cluster
+
+
+def describe(cluster: Cluster, kind: int, name: str, *keys: str, **fields: bool) -> DescribeConfigsResult:
+    resource = DescribeConfigsResource(kind, name, list(keys) or None)
+    (result,) = cluster.broker.configs.describe_configs(DescribeConfigsRequest(resources=[resource], **fields)).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result
+
+
+def value(cluster: Cluster, kind: int, name: str, key: str) -> tuple[str | None, int]:
+    (config,) = describe(cluster, kind, name, key).configs
+    return config.value, config.config_source
+
+
+def alter(
+    cluster: Cluster, kind: int, name: str, *changes: tuple[str, int, str | None], validate_only: bool = False
+) -> int:
+    resource = AlterConfigsResource(kind, name, [AlterableConfig(*change) for change in changes])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    (response,) = cluster.broker.change(request, None, cluster.now).responses
+    assert (response.resource_type, response.resource_name) == (kind, name)
+    assert bool(response.error_code) == bool(response.error_message)
+    return response.error_code
+
+
+class TestDescribe:
+    def test_topic_has_all_values_with_their_sources(self, cluster: Cluster) -> None:
+        configs = describe(cluster, TOPIC, "t").configs
+        assert {each.name for each in configs} == set(topic_settings(DEFAULT_RULES))
+        assert value(cluster, TOPIC, "t", "segment.bytes") == ("1073741824", 5)
+        assert value(cluster, TOPIC, "t", "retention.ms") == ("777", 4)
+
+    def test_synonyms_by_precedence(self, cluster: Cluster) -> None:
+        alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"))
+        (config,) = describe(cluster, TOPIC, "t", "retention.ms", include_synonyms=True).configs
+        assert [(each.name, each.value, each.source) for each in config.synonyms] == [
+            ("retention.ms", "5", 1),
+            ("log.retention.ms", "777", 4),
+        ]
+        assert (config.config_type, config.read_only, config.is_sensitive) == (5, False, False)
+        assert describe(cluster, TOPIC, "t", "retention.ms").configs[0].synonyms == []
+
+    def test_unknown_keys_are_left_out(self, cluster: Cluster) -> None:
+        assert describe(cluster, TOPIC, "t", "no.such.thing").configs == []
+
+    def test_broker(self, cluster: Cluster) -> None:
+        configs = {each.name: each for each in describe(cluster, BROKER, "1").configs}
+        assert set(configs) == {
+            name for name, setting in broker_settings(DEFAULT_RULES).items() if not setting.internal
+        }
+        assert configs["auto.create.topics.enable"].value == "true"
+        assert configs["auto.create.topics.enable"].read_only
+        assert configs["group.max.session.timeout.ms"].value == "1800000"
+
+    def test_all_brokers_have_a_value_set_for_all(self, cluster: Cluster) -> None:
+        assert [each.name for each in describe(cluster, BROKER, "").configs] == ["min.insync.replicas"]
+        alter(cluster, BROKER, "", ("message.max.bytes", SET, "5000"))
+        names = [each.name for each in describe(cluster, BROKER, "").configs]
+        assert names == ["message.max.bytes", "min.insync.replicas"]
+
+    def test_group(self, cluster: Cluster) -> None:
+        described = {each.name for each in describe(cluster, GROUP, "g").configs}
+        assert described == {name for name, each in group_settings(DEFAULT_RULES).items() if not each.setting.internal}
+        assert value(cluster, GROUP, "g", "consumer.session.timeout.ms") == ("45000", 5)
+
+    @pytest.mark.parametrize(
+        ("kind", "name", "error"),
+        [
+            (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+            (BROKER, "2", ErrorCode.INVALID_REQUEST),
+            (BROKER, "one", ErrorCode.INVALID_REQUEST),
+            (GROUP, "", ErrorCode.INVALID_REQUEST),
+            (3, "x", ErrorCode.INVALID_REQUEST),
+        ],
+    )
+    def test_refused(self, cluster: Cluster, kind: int, name: str, error: ErrorCode) -> None:
+        result = describe(cluster, kind, name)
+        assert (result.error_code, result.configs) == (error, [])
+        assert result.error_message
+        assert alter(cluster, kind, name) == error
+
+
+class TestAlterTopic:
+    def test_set_and_delete(self, cluster: Cluster) -> None:
+        assert alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"), ("flush.ms", SET, "9")) == 0
+        assert value(cluster, TOPIC, "t", "retention.ms") == ("5", 1)
+        assert alter(cluster, TOPIC, "t", ("retention.ms", DELETE, None)) == 0
+        assert value(cluster, TOPIC, "t", "retention.ms") == ("777", 4)
+        assert value(cluster, TOPIC, "t", "flush.ms") == ("9", 1)
+
+    def test_lists_are_appended_to_and_subtracted_from(self, cluster: Cluster) -> None:
+        assert alter(cluster, TOPIC, "t", ("cleanup.policy", APPEND, "compact")) == 0
+        assert value(cluster, TOPIC, "t", "cleanup.policy") == ("delete,compact", 1)
+        assert alter(cluster, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete")) == 0
+        assert value(cluster, TOPIC, "t", "cleanup.policy") == ("compact", 1)
+
+    def test_deleting_a_missing_key_succeeds(self, cluster: Cluster) -> None:
+        assert alter(cluster, TOPIC, "t", ("no.such.thing", DELETE, None)) == 0
+
+    def test_only_validated(self, cluster: Cluster) -> None:
+        assert alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"), validate_only=True) == 0
+        assert value(cluster, TOPIC, "t", "retention.ms") == ("777", 4)
+
+    def test_takes_effect(self, cluster: Cluster) -> None:
+        alter(cluster, TOPIC, "t", ("max.message.bytes", SET, "100"))
+        assert cluster.send("t", 0, batch(b"x" * 200)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+    @pytest.mark.parametrize(
+        ("change", "error"),
+        [
+            (("no.such.thing", SET, "1"), ErrorCode.INVALID_CONFIG),
+            (("retention.ms", SET, "x"), ErrorCode.INVALID_CONFIG),
+            (("retention.ms", SET, "-2"), ErrorCode.INVALID_CONFIG),
+            (("segment.bytes", SET, str(2**31)), ErrorCode.INVALID_CONFIG),
+            (("min.cleanable.dirty.ratio", SET, "1.5"), ErrorCode.INVALID_CONFIG),
+            (("preallocate", SET, "yes"), ErrorCode.INVALID_CONFIG),
+            (("compression.type", SET, "zip"), ErrorCode.INVALID_CONFIG),
+            (("cleanup.policy", SET, "compact,keep"), ErrorCode.INVALID_CONFIG),
+            (("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+            (("max.compaction.lag.ms", SET, "999"), ErrorCode.INVALID_CONFIG),
+            (("remote.storage.enable", SET, "true"), ErrorCode.INVALID_CONFIG),
+            (("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
+            (("retention.ms", 4, "1"), ErrorCode.INVALID_REQUEST),
+        ],
+    )
+    def test_refused(self, cluster: Cluster, change: tuple[str, int, str | None], error: ErrorCode) -> None:
+        alter(cluster, TOPIC, "t", ("min.compaction.lag.ms", SET, "1000"))
+        before = describe(cluster, TOPIC, "t")
+        assert alter(cluster, TOPIC, "t", ("flush.ms", SET, "9"), change) == error
+        assert describe(cluster, TOPIC, "t") == before
+
+    def test_a_key_named_twice(self, cluster: Cluster) -> None:
+        changes = [("flush.ms", SET, "1"), ("flush.ms", SET, "2")]
+        assert alter(cluster, TOPIC, "t", *changes) == ErrorCode.INVALID_REQUEST
+
+    def test_a_resource_named_twice(self, cluster: Cluster) -> None:
+        resource = AlterConfigsResource(TOPIC, "t", [AlterableConfig("flush.ms", SET, "1")])
+        request = IncrementalAlterConfigsRequest(resources=[resource, resource])
+        responses = cluster.broker.change(request, None, cluster.now).responses
+        assert {each.error_code for each in responses} == {ErrorCode.INVALID_REQUEST}
+
+
+class TestAlterBroker:
+    @pytest.mark.parametrize("name", ["", "1"])
+    def test_takes_effect_for_topics_without_a_value_of_their_own(self, cluster: Cluster, name: str) -> None:
+        own = cluster.topics.create("own", [[1]], {"max.message.bytes": "900"})
+        assert alter(cluster, BROKER, name, ("message.max.bytes", SET, "100")) == 0
+        assert cluster.topics.named("t").max_message_bytes == 100
+        assert own.max_message_bytes == 900
+
+    def test_a_running_broker_refuses_to_change_static_keys(self, cluster: Cluster) -> None:
+        assert alter(cluster, BROKER, "1", ("num.partitions", SET, "5")) == ErrorCode.INVALID_REQUEST
+
+
+class TestAlterGroup:
+    def test_a_change_takes_effect(self, cluster: Cluster) -> None:
+        assert alter(cluster, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")) == 0
+        assert value(cluster, GROUP, "g", "consumer.session.timeout.ms") == ("50000", 8)
+        assert value(cluster, GROUP, "other", "consumer.session.timeout.ms") == ("45000", 5)
+        assert alter(cluster, GROUP, "g", ("consumer.session.timeout.ms", DELETE, None)) == 0
+        assert cluster.topics.settings.groups == {}
+
+    @pytest.mark.parametrize(
+        ("key", "text"),
+        [
+            ("consumer.session.timeout.ms", "44999"),
+            ("consumer.session.timeout.ms", "60001"),
+            ("consumer.heartbeat.interval.ms", "4999"),
+            ("consumer.heartbeat.interval.ms", "15001"),
+            ("streams.num.standby.replicas", "3"),
+            ("share.isolation.level", "serializable"),
+            ("share.auto.offset.reset", "nonsense"),
+            ("share.auto.offset.reset", "by_duration:P106751991167301D"),
+            ("consumer.assignor", "range"),
+        ],
+    )
+    def test_refused(self, cluster: Cluster, key: str, text: str) -> None:
+        assert alter(cluster, GROUP, "g", (key, SET, text)) == ErrorCode.INVALID_CONFIG
+
+    def test_synonyms_are_its_own_value_or_the_default(self, cluster: Cluster) -> None:
+        cluster.broker.configs = Configs(1, cluster.topics, "4.2")
+        alter(cluster, GROUP, "g", ("share.auto.offset.reset", SET, "earliest"))
+        own, default = (
+            describe(cluster, GROUP, "g", name, include_synonyms=True).configs[0].synonyms
+            for name in ("share.auto.offset.reset", "share.isolation.level")
+        )
+        assert [(each.value, each.source) for each in own] == [("earliest", 8)]
+        assert [(each.value, each.source) for each in default] == [("read_uncommitted", 5)]
+
+    @pytest.mark.parametrize("release", ["4.3", "4.4"])
+    def test_groups_have_an_assignment_interval_from_4_3_on(self, cluster: Cluster, release: str) -> None:
+        cluster.broker.release, cluster.broker.configs = release, Configs(1, cluster.topics, release)
+        name = "consumer.assignment.interval.ms"
+        assert alter(cluster, GROUP, "g", (name, SET, "0")) == ErrorCode.NONE
+        assert cluster.topics.settings.groups["g"] == {name: "0"}
+        (config,) = describe(cluster, GROUP, "g", name, include_synonyms=True).configs
+        assert [(each.name, each.value, each.source) for each in config.synonyms] == [
+            (name, "0", 8),
+            (f"group.{name}", "1000", 5),
+        ]
+        broker = {each.name for each in describe(cluster, BROKER, "1").configs}
+        assert {f"group.{kind}.{bound}assignment.interval.ms" for kind in KINDS for bound in BOUNDS} <= broker
+
+    def test_an_internal_setting_of_a_group_is_described_once_the_group_has_it(self, cluster: Cluster) -> None:
+        name = "streams.num.warmup.replicas"
+        assert describe(cluster, GROUP, "g", name).configs == []
+        assert alter(cluster, GROUP, "g", (name, SET, "21")) == ErrorCode.INVALID_CONFIG
+        assert alter(cluster, GROUP, "g", (name, SET, "3")) == 0
+        assert value(cluster, GROUP, "g", name) == ("3", 8)
+
+    def test_values_of_groups_are_described_as_kafka_reads_them(self, cluster: Cluster) -> None:
+        for name, text, shown in (
+            ("share.renew.acknowledge.enable", "FALSE", "false"),
+            ("streams.rack.aware.assignment.tags", " a , b", "a,b"),
+        ):
+            assert alter(cluster, GROUP, "g", (name, SET, text)) == 0
+            assert value(cluster, GROUP, "g", name) == (shown, 8)
+
+    @pytest.mark.parametrize(
+        ("change", "text"),
+        [
+            (
+                {"streams.assignor.name": "nope"},
+                "streams.assignor.name 'nope' is not a registered task assignor. Registered assignors are: [sticky].",
+            ),
+            (
+                {"streams.rack.aware.assignment.tags": "a,a"},
+                "streams.rack.aware.assignment.tags must not contain duplicate tag keys.",
+            ),
+            (
+                {"streams.rack.aware.assignment.tags": "a,,b"},
+                "Configuration 'streams.rack.aware.assignment.tags' values must not be empty.",
+            ),
+            (
+                {"streams.task.offset.interval.ms": "1"},
+                "streams.task.offset.interval.ms must be greater than or equal to 15000",
+            ),
+        ],
+    )
+    def test_a_refusal_of_a_streams_setting_has_the_words_of_kafka(self, change: dict[str, str], text: str) -> None:
+        assert group_refusal(change, Settings()) == text
+
+    def test_share_groups_have_limits_of_their_own_from_4_3_on(self, cluster: Cluster) -> None:
+        assert alter(cluster, GROUP, "g", ("share.delivery.count.limit", SET, "10")) == ErrorCode.NONE
+        assert alter(cluster, GROUP, "g", ("share.delivery.count.limit", SET, "11")) == ErrorCode.INVALID_CONFIG
+        assert alter(cluster, GROUP, "g", ("share.partition.max.record.locks", SET, "99")) == ErrorCode.INVALID_CONFIG
+        assert value(cluster, GROUP, "g", "share.delivery.count.limit") == ("10", 8)
+        assert value(cluster, GROUP, "g", "share.renew.acknowledge.enable") == ("true", 5)
+
+    def test_groups_have_no_assignment_interval_in_4_2(self, cluster: Cluster) -> None:
+        cluster.broker.release, cluster.broker.configs = "4.2", Configs(1, cluster.topics, "4.2")
+        name = "consumer.assignment.interval.ms"
+        assert alter(cluster, GROUP, "g", (name, SET, "0")) == ErrorCode.INVALID_CONFIG
+        assert describe(cluster, BROKER, "1", f"group.{name}").configs == []
+
+    @pytest.mark.parametrize(
+        ("release", "text"),
+        [
+            (
+                "4.3",
+                "share.assignment.interval.ms must be less than or equal to group.share.max.assignment.interval.ms",
+            ),
+            ("4.4", "share.assignment.interval.ms must be in the range 0 to 15000 inclusive."),
+        ],
+    )
+    def test_a_refusal_names_the_bounds_of_the_broker(self, release: str, text: str) -> None:
+        values = {"share.assignment.interval.ms": "15001"}
+        assert group_refusal(values, Settings(), rules_of(release)) == text
+
+    def test_a_session_outlasts_its_heartbeats(self) -> None:
+        settings = Settings({"group.consumer.min.session.timeout.ms": "1000"})
+        values = {"consumer.session.timeout.ms": "5000", "consumer.heartbeat.interval.ms": "5000"}
+        refusal = group_refusal(values, settings)
+        assert refusal is not None
+        assert "must be greater" in refusal
+        values["consumer.session.timeout.ms"] = "5001"
+        assert group_refusal(values, settings) is None
+
+
+class TestSettings:
+    @pytest.mark.parametrize("table", [TOPIC_SETTINGS, BROKER_SETTINGS])
+    def test_defaults_are_legal(self, table: dict[str, object]) -> None:
+        for setting in table.values():
+            assert setting.default is None or setting.refusal(setting.default) is None
+
+    def test_defaults_are_those_of_the_group_rules(self) -> None:
+        defaults = {kafka_name(field.name): str(field.default) for field in fields(GroupConfig)}
+        settings = Settings()
+        assert {name: settings.text(name) for name in defaults} == defaults
+
+    def test_given_values_are_checked_at_once(self) -> None:
+        with pytest.raises(ValueError, match=r"num\.partitions"):
+            Settings({"num.partitions": "0"})
+
+    def test_names_of_others_are_ignored(self) -> None:
+        assert Settings({"shim.own.thing": "1"}).number("num.partitions") == 1
+
+
+class TestBroker:
+    """Configuration of one broker, and values that no client may read."""
+
+    def test_a_broker_describes_its_identity(self) -> None:
+        cluster = Cluster(nodes=2)
+        for node_id, roles in ((1, "broker,controller"), (2, "broker")):
+            (result,) = (
+                cluster.brokers[node_id]
+                .configs.describe_configs(DescribeConfigsRequest([DescribeConfigsResource(BROKER, str(node_id), None)]))
+                .results
+            )
+            values = {each.name: (each.value, each.config_source) for each in result.configs}
+            assert values["advertised.listeners"] == (f"PLAINTEXT://host-{node_id}:{9090 + node_id}", 4)
+            assert (values["node.id"], values["broker.id"]) == ((str(node_id), 4), (str(node_id), 4))
+            assert values["process.roles"] == (roles, 4)
+
+    def test_a_value_for_one_broker_goes_before_that_for_all(self, cluster: Cluster) -> None:
+        assert alter(cluster, BROKER, "", ("log.cleaner.backoff.ms", SET, "9")) == 0
+        assert alter(cluster, BROKER, "1", ("log.cleaner.backoff.ms", SET, "8")) == 0
+        (config,) = describe(cluster, BROKER, "1", "log.cleaner.backoff.ms", include_synonyms=True).configs
+        assert [(each.value, each.source) for each in config.synonyms] == [("8", 2), ("9", 3), ("15000", 5)]
+        assert alter(cluster, BROKER, "1", ("log.cleaner.backoff.ms", DELETE, None)) == 0
+        assert value(cluster, BROKER, "1", "log.cleaner.backoff.ms") == ("9", 3)
+        assert cluster.topics.settings.altered_of == {}
+
+    def test_an_assignment_interval_of_a_running_broker_stays_within_its_bounds(self, cluster: Cluster) -> None:
+        name = "group.share.assignment.interval.ms"
+        for text, error in (("15001", 42), ("-1", 42), ("700", 0)):
+            assert alter(cluster, BROKER, "", (name, SET, text)) == error
+        assert value(cluster, BROKER, "1", name) == ("700", 3)
+        assert broker_refusal({name: "4"}, Settings({"group.share.min.assignment.interval.ms": "5"})) == (
+            "group.share.assignment.interval.ms must be greater than or equal to group.share.min.assignment.interval.ms"
+        )
+
+    def test_threads_double_or_halve_at_most(self, cluster: Cluster) -> None:
+        threads = "background.threads"
+        assert alter(cluster, BROKER, "1", (threads, SET, "21")) == ErrorCode.INVALID_REQUEST
+        assert alter(cluster, BROKER, "1", (threads, SET, "4")) == ErrorCode.INVALID_REQUEST
+        assert alter(cluster, BROKER, "1", (threads, SET, "20")) == 0
+        assert alter(cluster, BROKER, "1", (threads, SET, "40")) == 0
+        assert value(cluster, BROKER, "1", threads) == ("40", 2)
+        assert alter(cluster, BROKER, "1", ("num.io.threads", SET, "0")) == ErrorCode.INVALID_REQUEST
+
+    def test_an_unknown_name_is_kept_as_a_secret(self, cluster: Cluster) -> None:
+        assert alter(cluster, BROKER, "1", ("plugin.password", SET, "hunter2")) == 0
+        (config,) = describe(cluster, BROKER, "1", "plugin.password", include_synonyms=True).configs
+        assert (config.value, config.is_sensitive, config.read_only, config.config_type) == (None, True, True, 0)
+        assert [(each.value, each.source) for each in config.synonyms] == [(None, 2)]
+
+    def test_passwords_are_never_described(self) -> None:
+        cluster = Cluster(ssl_key_password="hunter2")
+        (config,) = describe(cluster, BROKER, "1", "ssl.key.password", include_synonyms=True).configs
+        assert (config.value, config.is_sensitive, config.config_source) == (None, True, 4)
+        assert [(each.value, each.source) for each in config.synonyms] == [(None, 4)]
+
+    def test_the_cluster_keeps_a_value_of_min_insync_replicas(self, cluster: Cluster) -> None:
+        name = "min.insync.replicas"
+        assert value(cluster, TOPIC, "t", name) == value(cluster, BROKER, "1", name) == ("1", 3)
+        assert alter(cluster, BROKER, "1", (name, SET, "2")) == ErrorCode.INVALID_CONFIG
+        assert alter(cluster, BROKER, "", (name, SET, "2")) == 0
+        assert alter(cluster, BROKER, "", (name, DELETE, None)) == ErrorCode.INVALID_CONFIG
+        assert value(cluster, TOPIC, "t", name) == ("2", 3)
+
+    def test_a_broker_describes_its_loggers(self, cluster: Cluster) -> None:
+        assert value(cluster, 8, "1", "root") == ("INFO", 6)
+        assert describe(cluster, 8, "2").error_code == describe(cluster, 8, "").error_code == ErrorCode.INVALID_REQUEST
+
+    def test_documentation_when_it_is_asked_for(self, cluster: Cluster) -> None:
+        request = DescribeConfigsRequest([DescribeConfigsResource(BROKER, "1", None)], False, True)
+        (result,) = cluster.broker.configs.describe_configs(request).results
+        documentation = {each.name: each.documentation for each in result.configs}
+        assert documentation["group.max.size"] == "How many members a classic group may have; others get error 81."
+        assert all(documentation.values())
+        assert describe(cluster, BROKER, "1", "group.max.size").configs[0].documentation is None
+
+
+class TestOtherUnits:
+    def test_hours_count_where_there_are_no_milliseconds(self) -> None:
+        cluster = Cluster(log_retention_hours="2")
+        cluster.topics.declare("t")
+        (config,) = describe(cluster, TOPIC, "t", "retention.ms", include_synonyms=True).configs
+        assert (config.value, config.config_source) == ("7200000", 4)
+        assert [(each.name, each.value) for each in config.synonyms] == [("log.retention.hours", "2")]
+
+    def test_without_any_there_is_a_default_and_no_synonym(self) -> None:
+        cluster = Cluster()
+        cluster.topics.declare("t")
+        (config,) = describe(cluster, TOPIC, "t", "retention.ms", include_synonyms=True).configs
+        assert (config.value, config.config_source, config.synonyms) == ("604800000", 5, [])
+        assert describe(cluster, BROKER, "1", "log.retention.ms").configs[0].value is None
+
+    @pytest.mark.parametrize(
+        ("name", "text", "expected"),
+        [("log_retention_minutes", "3", "180000"), ("log_retention_hours", "-1", "-1")],
+    )
+    def test_minutes_and_no_limit(self, name: str, text: str, expected: str) -> None:
+        cluster = Cluster(**{name: text})
+        cluster.topics.declare("t")
+        assert value(cluster, TOPIC, "t", "retention.ms")[0] == expected
+
+
+class TestReplace:
+    def test_only_named_keys_stay(self, cluster: Cluster) -> None:
+        alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"), ("flush.ms", SET, "9"))
+        resource = ReplacedResource(TOPIC, "t", [ReplacedConfig("flush.ms", "10")])
+        for validate_only, expected in ((True, ("5", 1)), (False, ("777", 4))):
+            request = AlterConfigsRequest([resource], validate_only)
+            (response,) = cluster.broker.change(request, None, cluster.now).responses
+            assert (response.error_code, response.resource_name) == (0, "t")
+            assert value(cluster, TOPIC, "t", "retention.ms") == expected
+        assert value(cluster, TOPIC, "t", "flush.ms") == ("10", 1)
+
+    def test_the_cluster_cannot_lose_min_insync_replicas(self, cluster: Cluster) -> None:
+        request = AlterConfigsRequest([ReplacedResource(BROKER, "", [])])
+        (response,) = cluster.broker.change(request, None, cluster.now).responses
+        assert response.error_code == ErrorCode.INVALID_CONFIG

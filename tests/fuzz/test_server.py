@@ -1,0 +1,43 @@
+"""The fuzzer of a whole server: short in `make test`, FUZZ_SECONDS long for each store in `make fuzz`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fuzz.server import Plan, run
+from tests.postgres import binaries
+
+SECONDS = float(os.environ.get("FUZZ_SECONDS", 12))
+SEED = int(os.environ.get("FUZZ_SEED", 1))
+STORES = [("memory:", False), ("sqlite:", True), ("postgresql:", False)]
+IDS = ["memory", "sqlite-tls", "postgresql"]
+pytestmark = [pytest.mark.second_stage("a fuzzer that runs for as long as it is given"), pytest.mark.timeout(0)]
+
+
+def fuzzed(plan: Plan, folder: Path) -> dict[str, Any]:
+    """The summary of a run that ended well, with no error of the bystander and none of its commits lost."""
+    if plan.store == "postgresql:" and binaries() is None:
+        pytest.skip("PostgreSQL's initdb is not installed")
+    summary = run(plan, folder)
+    assert summary["exit_code"] == 0, summary
+    assert summary["bystander"]["first_errors"] == [], summary
+    assert summary["commit_is_safe"], summary
+    assert summary["answered"] > 0, summary
+    return summary
+
+
+@pytest.mark.parametrize(("store", "tls"), STORES, ids=IDS)
+def test_no_client_disturbs_a_bystander(tmp_path: Path, store: str, tls: bool) -> None:
+    summary = fuzzed(Plan(store=store, seconds=SECONDS, seed=SEED, tls=tls), tmp_path)
+    assert summary["undecodable"] == {}, summary
+
+
+@pytest.mark.parametrize(("store", "tls"), STORES, ids=IDS)
+def test_code_that_raises_costs_one_client_and_no_bystander(tmp_path: Path, store: str, tls: bool) -> None:
+    plan = Plan(store=store, seconds=SECONDS, seed=SEED, tls=tls, faults=20)
+    summary = fuzzed(plan, tmp_path)
+    assert any(each.startswith("Injected") for each in summary["tracebacks"]), summary

@@ -1,0 +1,39 @@
+"""The number of elements that a request may have, by API."""
+
+import pytest
+
+from kafka_shim.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kafka_shim.apis.describe_groups import DescribeGroupsRequest
+from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.wire import Message
+from kafka_shim.server.elements import elements_accepted
+from kafka_shim.server.requests import REQUESTS
+from tests.server.wire import Wire, cluster, request
+
+
+@pytest.mark.parametrize(
+    ("made", "version", "is_accepted"),
+    [
+        (DeleteTopicsRequest([DeleteTopicState(name="t")] * 10_000), 6, True),
+        (DeleteTopicsRequest([DeleteTopicState(name="t")] * 10_001), 6, False),
+        (DescribeGroupsRequest(["g"] * 100_000), 5, True),
+        (DescribeGroupsRequest(["g"] * 100_001), 5, False),
+    ],
+    ids=["DeleteTopics", "DeleteTopics and one more", "DescribeGroups", "DescribeGroups and one more"],
+)
+def test_request_of_more_elements_than_accepted_ends_its_connection(
+    made: Message, version: int, is_accepted: bool
+) -> None:
+    wire = Wire(cluster())
+    data = request(made, version)
+    for at in range(0, len(data), 1 << 20):
+        wire.receive(data[at : at + (1 << 20)])
+    assert wire.is_closed is not is_accepted
+    assert bool(wire.sent) is is_accepted
+
+
+def test_request_in_parts_may_have_as_many_elements_as_any_unless_it_makes_records() -> None:
+    divided = {key: elements_accepted(key) for key in ApiKey if key in REQUESTS and REQUESTS[key].divided}
+    making = {ApiKey.CREATE_TOPICS, ApiKey.ADD_PARTITIONS_TO_TXN}
+    assert {divided.pop(key) for key in making} == {10_000}
+    assert set(divided.values()) == {100_000}

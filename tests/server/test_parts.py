@@ -1,0 +1,368 @@
+"""Long requests: the same bytes as at once, others served in between, and an end to the length of an answer."""
+
+from __future__ import annotations
+
+import select
+import threading
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_shim.apis.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from kafka_shim.apis.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kafka_shim.apis.describe_groups import DescribeGroupsRequest
+from kafka_shim.apis.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_shim.apis.profiles import is_served
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.releases import DEFAULT_RELEASE
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.apis.wire.types import Array, Blob, Nested
+from kafka_shim.conformance.record_batch import record_batch
+from kafka_shim.server import exchange, parts
+from kafka_shim.server.parts import Parts
+from kafka_shim.server.requests import REQUESTS
+from tests.hostile.serving import request_bytes, serving
+from tests.server.test_failures import once
+from tests.server.wire import Wire, cluster, request
+
+TOPICS = {f"x{number}": 1 + number % 3 for number in range(0, 60, 2)}
+DIVIDED = [key for key, row in REQUESTS.items() if row.divided is not None and key != ApiKey.PRODUCE]
+
+
+def long_request(key: ApiKey, version: int, size: int) -> Message:
+    """Return a request with this number of elements in its first array: some exist, some do not, some stand twice."""
+    made: Any = APIS[key].request()
+    field = next(each for each in type(made).fields if isinstance(each.type, Array) and version in each.versions)
+    assert isinstance(field.type, Array)
+    names = [f"x{number % (size - 5)}" for number in range(size)]
+    if isinstance(field.type.element, Nested):
+        struct = field.type.element.struct
+        name = next(each.name for each in struct.fields if isinstance(each.type, Blob) and version in each.versions)
+        elements: list[Any] = []
+        for text in names:
+            element: Any = struct()
+            setattr(element, name, text)
+            elements.append(element)
+        if key == ApiKey.DESCRIBE_CONFIGS:
+            for element in elements:
+                element.resource_type = 2
+        setattr(made, field.name, elements)
+    else:
+        setattr(made, field.name, names)
+    return made
+
+
+def answer_to(data: bytes, *, divided: bool) -> bytes:
+    made = cluster(topics=TOPICS)
+    made.topics.cluster_id = "cluster"
+    for number, topic in enumerate(made.topics.all()):
+        made.topics._by_id.pop(topic.id, None)
+        topic.id = number.to_bytes(16)
+        made.topics._by_id[topic.id] = topic
+    new_ids = count(1000)
+    made.topics.new_id = lambda: next(new_ids).to_bytes(16)
+    wire = Wire(made)
+    endpoint = wire.session.node.table.find(data[4:])
+    assert endpoint is not None
+    if not divided:
+        endpoint.divided = None
+    wire.receive(data)
+    assert not wire.is_closed
+    return wire.sent
+
+
+@pytest.mark.parametrize("key", DIVIDED, ids=lambda key: key.name)
+def test_answer_in_parts_is_the_answer_at_once(key: ApiKey) -> None:
+    versions = [each for each in APIS[key].request.versions if is_served(DEFAULT_RELEASE, key, each)]
+    for version in versions:
+        try:
+            data = request(long_request(key, version, 60), version)
+        except StopIteration:
+            continue
+        assert answer_to(data, divided=True) == answer_to(data, divided=False), version
+
+
+def creations(*names: str, partitions: int = 1, validate_only: bool = False) -> CreateTopicsRequest:
+    topics = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names]
+    topics[0].configs.append(CreatableTopicConfig("retention.ms", "1000"))
+    return CreateTopicsRequest(topics, validate_only=validate_only)
+
+
+NEW = [f"new-{number}" for number in range(60)]
+
+
+@pytest.mark.parametrize("version", [2, 7])
+@pytest.mark.parametrize(
+    "creation",
+    [
+        creations(*NEW),
+        creations(*NEW, validate_only=True),
+        creations(*NEW, *NEW[:20], "x0", "", "a.b", "a_b"),
+        creations(*NEW, partitions=167),
+    ],
+    ids=["new", "validated", "twice and refused", "too many partitions"],
+)
+def test_topics_created_in_parts_are_those_at_once(version: int, creation: CreateTopicsRequest) -> None:
+    data = request(creation, version)
+    assert answer_to(data, divided=True) == answer_to(data, divided=False)
+
+
+def additions(size: int) -> AddPartitionsToTxnRequest:
+    topics = [AddPartitionsToTxnTopic("x0", [0])]
+    return AddPartitionsToTxnRequest(
+        [AddPartitionsToTxnTransaction(f"id-{n}", 1, 0, False, topics) for n in range(size)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "version"), [(creations(*NEW), 7), (additions(60), 5)], ids=["CreateTopics", "AddPartitionsToTxn"]
+)
+def test_changes_are_made_part_by_part(message: Message, version: int) -> None:
+    wire = Wire(cluster())
+    Waiting(wire)
+    wire.receive(request(message, version))
+    # The answer comes when it is the turn of its last part.
+    assert not wire.sent
+
+
+@pytest.mark.parametrize("version", [1, 9, 13])
+def test_all_topics_in_parts_are_those_at_once(version: int) -> None:
+    made: Any = APIS[ApiKey.METADATA].request()
+    made.topics = None
+    data = request(made, version)
+    assert answer_to(data, divided=True) == answer_to(data, divided=False)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 15, 16, 17, 33, 59, 60, 61, 2000])
+@pytest.mark.parametrize(
+    "cursor", [None, ("x0", 0), ("x26", 1), ("x26", 9), ("x27", 0), ("x55", 0), ("y", 0), ("x0", -1)]
+)
+def test_page_of_topics_in_parts_is_the_page_at_once(limit: int, cursor: tuple[str, int] | None) -> None:
+    made = DescribeTopicPartitionsRequest(
+        [TopicRequest(f"x{number % 56}") for number in range(60)], limit, None if cursor is None else Cursor(*cursor)
+    )
+    data = request(made, 0)
+    assert answer_to(data, divided=True) == answer_to(data, divided=False)
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_batches_of_a_long_request_are_appended_one_by_one(acks: int) -> None:
+    made = cluster(topics={"t": 40, "u": 1})
+    wire = Wire(made)
+    data = record_batch([b"v"], 1_700_000_000_000)
+    topics = [("t", 40), ("u", 1), ("missing", 1)]
+    produce = ProduceRequest(
+        acks=acks,
+        topic_data=[
+            TopicProduceData(name, partition_data=[PartitionProduceData(index, data) for index in range(count)])
+            for name, count in topics
+        ],
+    )
+    wire.receive(request(produce, 9))
+    wire.receive(request(HeartbeatRequest("g", 1, "m"), 3, 2))
+    assert [each.log.end_offset for topic in made.topics.all() for each in topic.partitions] == [1] * 41
+    answers = wire.sent
+    if acks:
+        size = 4 + int.from_bytes(answers[:4])
+        whole = APIS[ApiKey.PRODUCE].response.decode(answers[9:size], 9)
+        codes = [
+            (topic.name, each.index, each.error_code) for topic in whole.responses for each in topic.partition_responses
+        ]
+        assert codes == [("t", index, 0) for index in range(40)] + [("u", 0, 0), ("missing", 0, 3)]
+        answers = answers[size:]
+    assert answers[4:8] == (2).to_bytes(4)
+
+
+def describe(size: int) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest([DescribeConfigsResource(2, "t", None)] * size, True, True)
+
+
+def test_others_are_served_between_the_parts(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "t:1") as server, server.connect() as peer, server.connect() as bystander:
+        peer.sock.sendall(frame(request_bytes(describe(1000), 4)))
+        answers = 0
+        while not select.select([peer.sock], [], [], 0)[0]:
+            assert bystander.ask(HeartbeatRequest("g", 1, "m"), 3).error_code == 25
+            answers += 1
+        assert answers > 20
+        answer = peer.read_frame()
+        assert answer is not None
+        whole = APIS[ApiKey.DESCRIBE_CONFIGS].response.decode(answer[5:], 4)
+        assert len(whole.results) == 1000
+
+
+@pytest.mark.parametrize("divided", [True, False])
+def test_answer_beyond_the_bound_ends_its_connection(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, divided: bool
+) -> None:
+    monkeypatch.setattr(exchange, "MAX_ANSWER_BYTES", 100_000)
+    wire = Wire(cluster(topics={"t": 1}))
+    endpoint = wire.session.node.table.find(request(describe(1), 4)[4:])
+    assert endpoint is not None
+    if not divided:
+        endpoint.divided = None
+    wire.receive(request(describe(1000), 4))
+    assert wire.is_closed
+    assert not wire.sent
+    assert "the answer to DescribeConfigs, version 4, is longer than 100000 bytes" in caplog.text
+
+
+class Waiting(Parts):
+    """Long exchanges that get their turns from the test."""
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(lambda: 100.0, wire.cluster.settle)
+        wire.session.node.parts = self
+
+
+LONG_REQUEST = request(DescribeGroupsRequest(["x" * 30_000] * 3), 5)
+
+
+def test_long_frame_is_served_at_once_where_none_was_before_it() -> None:
+    wire = Wire(cluster())
+    waiting = Waiting(wire)
+    for _ in range(2):
+        wire.receive(LONG_REQUEST)
+        assert len(wire.answers()) == 1
+        waiting.turn()
+
+
+def test_long_frame_waits_for_its_turn_undecoded() -> None:
+    wire = Wire(cluster())
+    waiting = Waiting(wire)
+    assert waiting.begin()
+    heartbeat = request(HeartbeatRequest("g", 1, "m"), 3, 2)
+    wire.receive(LONG_REQUEST + heartbeat)
+    waiting.turn()
+    assert not wire.sent
+    waiting.turn()
+    assert [answer[:4] for answer in wire.answers()] == [(number).to_bytes(4) for number in (1, 2)]
+    wire.receive(heartbeat)
+    assert [answer[:4] for answer in wire.answers()] == [(2).to_bytes(4)]
+
+
+HUGE_REQUEST = request(
+    OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics("t" * 100, [0, 1]) for _ in range(6000)])]
+    ),
+    8,
+)
+
+
+def test_huge_request_is_decoded_served_and_answered_in_three_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "TURN", 0.0)
+    heartbeat = request(HeartbeatRequest("g", 1, "m"), 3, 2)
+    at_once, wire = Wire(cluster()), Wire(cluster())
+    waiting = Waiting(wire)
+    for each in (at_once, wire):
+        each.receive(HUGE_REQUEST + heartbeat)
+    endpoint = wire.session.node.table.find(HUGE_REQUEST[4:])
+    assert endpoint is not None
+    for calls in (0, 1):
+        assert not wire.sent
+        waiting.turn()
+        assert endpoint.calls == calls
+    assert not wire.sent
+    waiting.turn()
+    assert wire.sent == at_once.sent
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+def test_connection_that_ends_between_the_turns_of_its_huge_request_is_not_served(
+    monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    monkeypatch.setattr(parts, "TURN", 0.0)
+    wire = Wire(cluster())
+    waiting = Waiting(wire)
+    wire.receive(HUGE_REQUEST)
+    for _ in range(turns):
+        waiting.turn()
+    wire.close()
+    for _ in range(3 - turns):
+        if waiting._exchanges:
+            waiting.turn()
+    assert not waiting._exchanges
+    assert not wire.sent
+
+
+def test_huge_request_without_an_encoding_is_answered_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = Wire(cluster())
+    waiting = Waiting(wire)
+    wire.receive(HUGE_REQUEST)
+    endpoint = wire.session.node.table.find(HUGE_REQUEST[4:])
+    monkeypatch.setattr(endpoint, "body", once(endpoint.body))
+    while waiting._exchanges:
+        waiting.turn()
+    assert len(wire.answers()) == 1
+    assert wire.cluster.failures.by_border == {"answer": 1}
+
+
+def test_malformed_long_frame_ends_its_connection_in_its_turn() -> None:
+    wire = Wire(cluster())
+    waiting = Waiting(wire)
+    assert waiting.begin()
+    size = 12 + 90_000
+    wire.receive(size.to_bytes(4) + request(DescribeGroupsRequest(["x"]), 5)[4:16] + b"\xff" * 90_000)
+    waiting.turn()
+    assert not wire.is_closed
+    waiting.turn()
+    assert wire.is_closed
+
+
+def test_connection_that_ends_before_the_turn_of_its_long_frame_is_not_served() -> None:
+    wire = Wire(cluster())
+    waiting = Waiting(wire)
+    assert waiting.begin()
+    wire.receive(LONG_REQUEST)
+    wire.close()
+    waiting.turn()
+    waiting.turn()
+    assert not wire.sent
+
+
+def test_long_frames_of_many_connections_take_turns_with_others(tmp_path: Path) -> None:
+    many = frame(request_bytes(DescribeGroupsRequest([f"n{number}" for number in range(12_000)]), 5))
+    with serving(tmp_path) as server, server.connect() as bystander:
+        peers = [server.connect() for _ in range(8)]
+        senders = [threading.Thread(target=peer.sock.sendall, args=(many,)) for peer in peers]
+        for sender in senders:
+            sender.start()
+        waiting = {peer.sock for peer in peers}
+        answers = 0
+        while waiting:
+            assert bystander.ask(HeartbeatRequest("g", 1, "m"), 3).error_code == 25
+            answers += 1
+            for sock in select.select(list(waiting), [], [], 0)[0]:
+                waiting.discard(sock)
+        assert answers > 8
+        for sender, peer in zip(senders, peers, strict=True):
+            sender.join()
+            peer.sock.close()
+
+
+def test_connection_that_ends_amid_the_parts_ends_its_exchange() -> None:
+    wire = Wire(cluster(topics={"t": 1}))
+    waiting: list[Any] = []
+
+    class Parts:
+        def add(self, exchange: Any) -> None:
+            waiting.append(exchange)
+
+    wire.session.node.parts = Parts()  # type: ignore[assignment]
+    wire.receive(request(describe(10), 4))
+    assert waiting[0].go_on(100.0)
+    wire.close()
+    assert not waiting[0].go_on(100.0)
+    assert not wire.sent

@@ -1,0 +1,99 @@
+"""Reading of traces: packed, rotated, unfinished and damaged files."""
+
+import gzip
+import io
+from pathlib import Path
+
+import cramjam
+import orjson
+import pytest
+
+from kafka_shim.trace.reading import STDIN, UnreadableTrace, files_of, read
+
+EVENTS = [
+    {"event": "trace", "seq": 1, "wall": 10.0},
+    {"event": "member", "group": "billing", "seq": 2, "wall": 11.0},
+    {"event": "exchange", "api": "Heartbeat", "group": "billing", "error": 0, "seq": 3, "wall": 12.0},
+    {"event": "exchange", "api": "Heartbeat", "group": "billing", "error": 27, "seq": 4, "wall": 13.0},
+    {"event": "member", "group": "shipping", "seq": 5, "wall": 14.0},
+]
+LINES = b"".join(orjson.dumps(event) + b"\n" for event in EVENTS)
+
+
+def zstd(data: bytes) -> bytes:
+    return bytes(cramjam.zstd.compress(data))
+
+
+def numbers(*paths: Path, **options: object) -> list[int]:
+    return [event["seq"] for event in read(paths, **options)]
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [("t.jsonl", bytes), ("t.jsonl.gz", gzip.compress), ("t.zst", zstd)],
+)
+def test_reading_unpacks_a_trace(tmp_path: Path, name: str, pack: object) -> None:
+    path = tmp_path / name
+    path.write_bytes(pack(LINES))
+    assert numbers(path) == [1, 2, 3, 4, 5]
+
+
+def test_reading_a_group_skips_accepted_heartbeats(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(LINES)
+    assert numbers(path, group="billing") == [1, 2, 4]
+
+
+def test_since_and_until_are_wall_clock_times(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(LINES)
+    assert numbers(path, since=11.0, until=13.0) == [2, 3, 4]
+
+
+def test_files_that_were_rotated_away_come_first(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    for name, number in (("t.jsonl", 3), ("t.jsonl.10", 2), ("t.jsonl.9", 1)):
+        (tmp_path / name).write_bytes(orjson.dumps({"event": "member", "seq": number}) + b"\n")
+    assert [file.name for file in files_of(path)] == ["t.jsonl.9", "t.jsonl.10", "t.jsonl"]
+    assert numbers(path) == [1, 2, 3]
+
+
+def test_reading_merges_several_traces_by_time(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(b'{"event":"a","seq":1,"wall":1}\n{"event":"a","seq":3,"wall":3}\n')
+    two.write_bytes(b'{"event":"a","seq":2,"wall":2}\n{"event":"a","seq":4,"wall":4}\n')
+    assert numbers(one, two) == [1, 2, 3, 4]
+
+
+def test_reading_accepts_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(LINES))))
+    assert numbers(STDIN) == [1, 2, 3, 4, 5]
+
+
+def test_reading_skips_an_unfinished_last_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(LINES + b'{"event":"mem')
+    assert numbers(path) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"not an event\n" + LINES, "Line 1 of .* is not an event of a trace."),
+        (LINES + b"[1]\n", "Line 6 of .* is not an event of a trace."),
+        (gzip.compress(LINES)[:-9], "is not a complete gzip file."),
+        (bytes(cramjam.zstd.compress(LINES))[:-3], "is not a complete zstd file."),
+    ],
+)
+def test_a_file_that_is_not_a_trace_is_refused_in_one_sentence(tmp_path: Path, content: bytes, sentence: str) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableTrace, match=sentence):
+        numbers(path)
+
+
+def test_a_missing_trace_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableTrace, match=r"There is no .*missing"):
+        numbers(tmp_path / "missing")
+    with pytest.raises(UnreadableTrace, match="is a folder"):
+        numbers(tmp_path)
