@@ -15,12 +15,13 @@ DOCS_INSTALL = $(if $(PYTHON),$(PYTHON),$(error no Python 3.11 or later was foun
 	requirements/install.py .venvs/docs requirements/docs.txt
 JOBS ?= 4
 ARGS ?=
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -p tests.unsteady
 
 # Where this is set, as in many containers, each of the hundreds of servers and clients that the tests start would compile
 # the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo serve check test formats lint unit docs dist release fuzz conformance kafka-diff bench bench-stores bench-crash
+.PHONY: help demo serve check test unsteady formats lint unit docs dist release fuzz conformance kafka-diff bench bench-stores bench-crash
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -32,7 +33,7 @@ serve: demo-environment ## the server of the demo, left running on port 9092 (AR
 	@$(BIN)/kafka-shim serve --control 127.0.0.1:8092 --store memory: --topic orders:6 $(ARGS)
 
 check: lint ## before every commit: formatting, types, every test that needs Python alone
-	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not second_stage" $(ARGS)
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "not second_stage" $(ARGS)
 
 test: lint unit ## all checks: formatting, types, every test
 
@@ -43,7 +44,10 @@ lint: environment ## ruff, mypy --strict, plain English
 	$(BIN)/python -m tests.prose
 
 unit: environment ## the tests alone (ARGS="tests/groups -k sync")
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not another_spark" $(ARGS)
+	$(PYTEST) -m "not another_spark" $(ARGS)
+
+unsteady: environment ## one test fifty times, beside two busy loops (TEST=tests/apis/test_uuid.py::test_text)
+	$(BIN)/python -m tests.unsteady $(TEST)
 
 formats: environment ## Delta and Iceberg tables, by another Spark in an environment of its own (five minutes)
 	$(BIN)/python -m pytest -m another_spark $(ARGS) tests/pipeline/test_formats.py
@@ -59,11 +63,8 @@ dist: environment ## every package, in dist/: wheel, sdist, one file, Node.js, J
 release: environment ## a release (VERSION=1.2.3; DRY_RUN=1 tries it in a clone and pushes nothing)
 	@$(BIN)/python requirements/release.py $(VERSION) $(if $(DRY_RUN),--dry-run)
 
-fuzz: environment ## the long form of the fuzz tests (FUZZ_SECONDS=300)
-	FUZZ_SECONDS=$${FUZZ_SECONDS:-300} SCHEMATHESIS_SECONDS=$${FUZZ_SECONDS:-300} SCHEMATHESIS_SEED=$$(date +%s) \
-		$(BIN)/python -m pytest -n $(JOBS) --timeout=0 tests/control/test_schemathesis.py \
-		tests/fuzz tests/hostile tests/apis tests/groups/test_invariants.py tests/groups/*/test_machine.py tests/experiments/*/test_machine.py tests/experiments/registered/test_rounds.py tests/groups/exhaustive \
-		tests/lab/test_replay.py $(ARGS)
+fuzz: environment ## a search for faults by chance, with the line that plays each finding again (ARGS="--seconds 300 --seed 7")
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 conformance: environment ## what a coordinator gets wrong (ARGS="--target kafka --level must")
 	$(BIN)/kafka-shim conformance $(ARGS)

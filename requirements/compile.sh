@@ -14,6 +14,7 @@ lock pyproject.toml --all-extras --group build --group wheel --output-file "$all
 lock pyproject.toml --constraint "$all" --output-file requirements/core.txt
 lock --group build --constraint "$all" --output-file requirements/build.txt
 lock --group docs --output-file requirements/docs.txt
+lock --group uv --output-file requirements/uv.txt
 lock --group program --constraint "$all" --output-file requirements/program.txt
 lock pyproject.toml --group wheel --constraint "$all" --output-file requirements/wheel.txt
 for extra in cli postgres clients containers security test spark; do

@@ -1,4 +1,4 @@
-"""Makes a virtual environment and installs lock files into it, checked by their hashes.
+"""Makes a virtual environment and installs lock files into it, checked by their hashes: by uv, or by pip where uv fails.
 
     python requirements/install.py [--project] VENV LOCK_FILE...
 
@@ -22,6 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT, PYTHON = "pyproject.toml", "python"
+UV = ROOT / "requirements" / "uv.txt"
+PIP = ["pip", "install", "--quiet", "--disable-pip-version-check"]
 
 
 def digest(path: Path) -> str:
@@ -56,6 +58,19 @@ def create(directory: Path) -> None:
     venv.create(directory, with_pip=True, symlinks=True)
 
 
+def install_packages(python: str, *arguments: str) -> None:
+    """Installs with uv, which is several times as fast; with pip if uv has no wheel here or cannot reach its index.
+
+    pip has its own settings, such as the index of a company, which uv does not read.
+    """
+    pip = [python, "-m", *PIP]
+    wheel = subprocess.run([*pip, "--only-binary=:all:", "--require-hashes", "-r", str(UV)], stderr=subprocess.DEVNULL)
+    uv = [python, "-m", "uv", "pip", "install", "--quiet", "--system-certs", "--python", python]
+    if wheel.returncode or subprocess.run([*uv, *arguments]).returncode:
+        print("uv cannot install this; trying pip", file=sys.stderr)
+        subprocess.run([*pip, *arguments], check=True)
+
+
 def install(directory: Path, locks: list[Path], project: bool) -> None:
     """Brings the environment to what the lock files say, and the project itself into it if asked to."""
     stamp = directory / "installed.json"
@@ -69,13 +84,12 @@ def install(directory: Path, locks: list[Path], project: bool) -> None:
         print(f"making {directory.name} with Python {sys.version.split()[0]}", file=sys.stderr)
         create(directory)
         present = {}
-    pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for name in names:
-        if present.get(name) != expected[name]:
-            print(f"installing {name}", file=sys.stderr)
-            subprocess.run([*pip, "--require-hashes", "--prefer-binary", "-r", str(ROOT / name)], check=True)
+    python = str(directory / "bin" / "python")
+    if changed := [name for name in names if present.get(name) != expected[name]]:
+        print(f"installing {', '.join(changed)}", file=sys.stderr)
+        install_packages(python, "--require-hashes", *(f"--requirement={ROOT / name}" for name in changed))
     if project and present.get(PROJECT) != expected[PROJECT]:
-        subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], check=True)
+        install_packages(python, "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
     stamp.write_text(json.dumps({**present, **expected}, indent=1) + "\n")
 
 

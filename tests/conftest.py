@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 # The same examples each time: a failure tells about the change at hand. `make fuzz` looks for new ones.
-settings.register_profile("short", settings.get_profile("any"), derandomize=True)
+settings.register_profile("short", settings.get_profile("any"), derandomize=True, database=None)
 settings.register_profile("quick", settings.get_profile("short"), max_examples=20)
 settings.register_profile("long", settings.get_profile("any"), max_examples=5000)
 settings.load_profile("long" if "FUZZ_SECONDS" in os.environ else os.environ.get("HYPOTHESIS_PROFILE", "short"))

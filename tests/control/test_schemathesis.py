@@ -1,7 +1,7 @@
 """Requests that Schemathesis makes of the OpenAPI document: a running server gives only answers of the document.
 
-The same requests each time, so that a failure tells about the change at hand. With SCHEMATHESIS_SECONDS it makes others
-for so long, by the seed SCHEMATHESIS_SEED.
+The same requests each time, so that a failure tells about the change at hand. With FUZZ_SECONDS it makes others for so
+long, by the seed FUZZ_SEED.
 """
 
 import os
@@ -19,8 +19,8 @@ from kafka_shim.testing import CoordinatorServer
 pytestmark = pytest.mark.second_stage("a fuzzer that runs for as long as it is given")
 
 HERE = Path(__file__).parent
-SECONDS = os.environ.get("SCHEMATHESIS_SECONDS")
-SEED = os.environ.get("SCHEMATHESIS_SEED", "1")
+SECONDS = os.environ.get("FUZZ_SECONDS")
+SEED = os.environ.get("FUZZ_SEED", "1")
 EXAMPLES = "2"
 """Number of requests of each operation when no time is given."""
 

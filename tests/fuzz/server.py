@@ -22,11 +22,13 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,11 +92,15 @@ class Tally:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The arguments of a run. `store` is as for `kafka-shim serve`, but `postgresql:` alone starts a database."""
+    """The arguments of a run. `store` is as for `kafka-shim serve`, but `postgresql:` alone starts a database.
+
+    The run ends after `seconds`, or after so many `requests`.
+    """
 
     store: str
-    seconds: float
     seed: int
+    seconds: float = inf
+    requests: float = inf
     tls: bool = False
     connections: int = CONNECTIONS
     faults: int = 0
@@ -326,7 +332,7 @@ async def fuzz(plan: Plan, target: Target, tally: Tally) -> tuple[dict[str, Any]
             for number in range(plan.connections):
                 nursery.start_soon(Attacker(number, plan, target, memory, tally).run)
             ends = trio.current_time() + plan.seconds
-            while trio.current_time() < ends and target.alive:
+            while trio.current_time() < ends and tally.requests < plan.requests and target.alive:
                 tally.resident.append(target.resident)
                 await trio.sleep(SAMPLE)
             report = await trio.to_thread.run_sync(last_words, bystander)
@@ -364,7 +370,9 @@ def run(plan: Plan, folder: Path) -> dict[str, Any]:
             store = f"sqlite:{folder / 'fuzzed.db'}"
         target = Target(plan, store, folder)
         stack.callback(_end, target)
+        began = time.monotonic()
         report, code = trio.run(partial(fuzz, plan, target, tally))
+        seconds = time.monotonic() - began
         is_safe = code != 0 or store == "memory:" or has_commit(target, report["offset"])
         tracebacks = target.tracebacks()
     if code != 0:
@@ -375,7 +383,7 @@ def run(plan: Plan, folder: Path) -> dict[str, Any]:
         "store": plan.store,
         "tls": plan.tls,
         "seed": plan.seed,
-        "seconds": plan.seconds,
+        "seconds": round(seconds, 1),
         "requests": tally.requests,
         "answered": tally.answered,
         "undecodable": dict(tally.undecodable),
@@ -401,6 +409,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Fuzz a kafka-shim server.")
     parser.add_argument("--store", default="memory:", help="memory:, sqlite:, or postgresql: for a database of its own")
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--requests", type=float, default=inf, help="end after so many requests")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tls", action="store_true")
     parser.add_argument("--connections", type=int, default=CONNECTIONS)
@@ -413,6 +422,7 @@ def main() -> int:
     plan = Plan(
         store=arguments.store,
         seconds=arguments.seconds,
+        requests=arguments.requests,
         seed=arguments.seed,
         tls=arguments.tls,
         connections=arguments.connections,

@@ -18,7 +18,7 @@ CLOCK = ["-report_slow_units=200", "-timeout=200"]
 
 def options() -> list[str]:
     seconds = os.environ.get("FUZZ_SECONDS")
-    return SHORT if seconds is None else [f"-max_total_time={seconds}"]
+    return SHORT if seconds is None else [f"-max_total_time={seconds}", f"-seed={os.environ.get('FUZZ_SEED', 42)}"]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="atheris has wheels for Linux alone")

@@ -1,4 +1,4 @@
-"""The fuzzer of a whole server: short in `make test`, FUZZ_SECONDS long for each store in `make fuzz`."""
+"""The fuzzer of a whole server: so many requests in `make test`, FUZZ_SECONDS for each store in `make fuzz`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from tests.fuzz.server import Plan, run
 from tests.postgres import binaries
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", 12))
+REQUESTS = 5_000
+LENGTH = {"seconds": float(os.environ["FUZZ_SECONDS"])} if "FUZZ_SECONDS" in os.environ else {"requests": REQUESTS}
 SEED = int(os.environ.get("FUZZ_SEED", 1))
 STORES = [("memory:", False), ("sqlite:", True), ("postgresql:", False)]
 IDS = ["memory", "sqlite-tls", "postgresql"]
@@ -32,12 +33,12 @@ def fuzzed(plan: Plan, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("store", "tls"), STORES, ids=IDS)
 def test_no_client_disturbs_a_bystander(tmp_path: Path, store: str, tls: bool) -> None:
-    summary = fuzzed(Plan(store=store, seconds=SECONDS, seed=SEED, tls=tls), tmp_path)
+    summary = fuzzed(Plan(store=store, seed=SEED, tls=tls, **LENGTH), tmp_path)
     assert summary["undecodable"] == {}, summary
 
 
 @pytest.mark.parametrize(("store", "tls"), STORES, ids=IDS)
 def test_code_that_raises_costs_one_client_and_no_bystander(tmp_path: Path, store: str, tls: bool) -> None:
-    plan = Plan(store=store, seconds=SECONDS, seed=SEED, tls=tls, faults=20)
+    plan = Plan(store=store, seed=SEED, tls=tls, faults=20, **LENGTH)
     summary = fuzzed(plan, tmp_path)
     assert any(each.startswith("Injected") for each in summary["tracebacks"]), summary

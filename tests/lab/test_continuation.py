@@ -25,7 +25,8 @@ from kafka_shim.testing.kit import Kit
 from kafka_shim.testing.sandbox import Sandbox
 from tests.lab.test_replay import record
 
-RUNS = range(40 if "FUZZ_SECONDS" in os.environ else 3)
+SEED = int(os.environ.get("FUZZ_SEED", 0))
+RUNS = range(SEED, SEED + (40 if "FUZZ_SECONDS" in os.environ else 3))
 
 
 def recorded(path: Path, **simulation: Any) -> tuple[Simulation, Journal]:

@@ -31,7 +31,8 @@ from kafka_shim.trace.events import FAULT_ACTIONS
 from tests.server.test_failures import once
 from tests.server.wire import request
 
-RUNS = 50 if "FUZZ_SECONDS" in os.environ else 10
+SEED = int(os.environ.get("FUZZ_SEED", 0))
+RUNS = range(SEED, SEED + (50 if "FUZZ_SECONDS" in os.environ else 10))
 DISTURBED = ("JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "OffsetCommit")
 PROTOCOLS = (["range"], ["roundrobin", "range"], ["cooperative-sticky"])
 
@@ -131,7 +132,7 @@ def records_of(store: MemoryStore) -> dict[int, list[tuple[object, object]]]:
     return {partition: sorted(store.load(partition), key=repr) for partition in range(50)}
 
 
-@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("seed", RUNS)
 def test_a_run_is_replayed_exactly(seed: int, tmp_path: Path) -> None:
     recorded = record(seed, tmp_path)
     with (tmp_path / "journal.jsonl").open("rb") as lines:

@@ -134,3 +134,15 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(max_examples=examples(300, fuzz=10_000), stateful_step_count=30, deadline=None)
+
+
+def test_another_version_after_a_failover_still_converges() -> None:
+    """A history after which a group stayed Assigning for ever."""
+    machine = Machine()
+    machine.start()
+    machine.join(0, ["t"], ASSIGNORS[0])
+    machine.obey(0, lost=False, assignors=ASSIGNORS[1])
+    machine.crash()
+    machine.join(1, ["t"], ASSIGNORS[1])
+    machine.holds()
+    machine.teardown()
