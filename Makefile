@@ -21,7 +21,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -p tests.unsteady
 # the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo serve check test unsteady formats lint unit docs dist release fuzz conformance kafka-diff bench bench-stores bench-crash
+.PHONY: help demo serve check test everything lint unit every-test unsteady mutants docs dist release fuzz conformance kafka-diff bench bench-stores bench-crash
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -35,7 +35,7 @@ serve: demo-environment ## the server of the demo, left running on port 9092 (AR
 check: lint ## before every commit: formatting, types, every test that needs Python alone
 	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "not second_stage" $(ARGS)
 
-test: lint unit ## all checks: formatting, types, every test
+test: lint unit ## before a change is sent: formatting, types, the tests of what users do (10 minutes)
 
 lint: environment ## ruff, mypy --strict, plain English
 	$(BIN)/ruff check
@@ -44,13 +44,19 @@ lint: environment ## ruff, mypy --strict, plain English
 	$(BIN)/python -m tests.prose
 
 unit: environment ## the tests alone (ARGS="tests/groups -k sync")
-	$(PYTEST) -m "not another_spark" $(ARGS)
+	$(PYTEST) -m "not everything" $(ARGS)
+
+every-test: environment ## the tests alone, those of `make everything` too
+	$(PYTEST) $(ARGS)
 
 unsteady: environment ## one test fifty times, beside two busy loops (TEST=tests/apis/test_uuid.py::test_text)
 	$(BIN)/python -m tests.unsteady $(TEST)
 
-formats: environment ## Delta and Iceberg tables, by another Spark in an environment of its own (five minutes)
-	$(BIN)/python -m pytest -m another_spark $(ARGS) tests/pipeline/test_formats.py
+mutants: environment ## conformance on copies of the coordinator with one wrong rule each
+	$(BIN)/python -m kafka_shim.conformance.mutation.run $(ARGS)
+
+everything: ## all there is: every language, Spark clusters, mutants, kills, fresh environments (45 minutes)
+	.ci/everything
 
 docs: ## the documentation site, in build/docs; a warning or a link that leads nowhere is an error
 	@$(DOCS_INSTALL)

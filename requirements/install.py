@@ -2,9 +2,8 @@
 
     python requirements/install.py [--project] VENV LOCK_FILE...
 
-Needs nothing but a Python with pip. What is already installed from the same lock files by the same interpreter is left
-alone, so a second run only compares digests. Safe to run from several processes at once: the first one works, the
-others wait for it.
+Needs a Python with pip alone. A second run with the same lock files and the same interpreter compares digests and ends. Safe
+to run from several processes at once: the first one works, the others wait for it.
 """
 
 import argparse
@@ -40,7 +39,7 @@ def alone(directory: Path) -> Iterator[None]:
 
 
 def system_package(*names: str) -> None:
-    """Installs Debian packages where that is possible, and says what to do where it is not."""
+    """Installs Debian packages if this user may; ends with the command for the user if not."""
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         sys.exit(f"this Python cannot make virtual environments; install {' or '.join(names)} and try again")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
@@ -72,7 +71,7 @@ def install_packages(python: str, *arguments: str) -> None:
 
 
 def install(directory: Path, locks: list[Path], project: bool) -> None:
-    """Brings the environment to what the lock files say, and the project itself into it if asked to."""
+    """Installs the lock files that have changed, and the project itself if `project` is set."""
     stamp = directory / "installed.json"
     names = [os.path.relpath(lock, ROOT) for lock in locks]
     inputs = [*names, PROJECT] if project else names

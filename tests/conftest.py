@@ -1,5 +1,6 @@
 """Settings of all tests: the profiles of Hypothesis, without a deadline that a busy machine could miss, and the order
-of the run. Tests marked `second_stage` run in `make test`, not in `make check`.
+of the run. Tests marked `second_stage` run in `make test`, not in `make check`; those marked `everything` run in
+`make everything` alone. Marks stand beside the tests.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     a Spark, tests that wait for clients run beside tests that compute, and the last tests are short.
     """
     for item in items:
-        if _needs_spark(item):
+        if _needs_spark(item) or item.get_closest_marker("everything"):
             item.add_marker(pytest.mark.second_stage("Spark and its time"))
     items.sort(key=lambda item: (not _needs_spark(item), item.get_closest_marker("second_stage") is None))
 

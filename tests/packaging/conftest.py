@@ -7,7 +7,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -86,7 +86,15 @@ def distribution(shared: Path) -> Distribution:
     return Distribution(sdist, wheel, match[1])
 
 
-@pytest.fixture(scope="session", params=PYTHONS)
+THIS = "{}.{}".format(*sys.version_info)
+
+
+def marked(version: str) -> Any:
+    """Return a parameter; the other Pythons are in `make everything`."""
+    return version if version == THIS else pytest.param(version, marks=pytest.mark.everything("other Pythons"))
+
+
+@pytest.fixture(scope="session", params=[marked(version) for version in PYTHONS])
 def environment(request: pytest.FixtureRequest, shared: Path, distribution: Distribution) -> Environment:
     """A fresh environment of each available Python: the wheel with its command, its dependencies, and pytest."""
     python = interpreter(request.param)

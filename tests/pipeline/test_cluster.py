@@ -25,6 +25,7 @@ IMPATIENT = {"spark.shuffle.io.retryWait": "100ms"}
 """Spark tries three times to fetch the shuffle files of a dead worker; the default wait in between is five seconds."""
 
 
+@pytest.mark.everything("a Spark cluster")
 def test_a_worker_that_dies_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     generate(data, groups=3, events=6000, seed=5)

@@ -40,7 +40,7 @@ def test_the_three_services_share_an_image_and_a_volume() -> None:
     assert spark["pipeline"]["scale"] == 0
 
 
-@pytest.mark.second_stage("a Spark cluster")
+@pytest.mark.everything("a Spark cluster")
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()

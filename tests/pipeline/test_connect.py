@@ -56,6 +56,7 @@ def server(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
         process.wait()
 
 
+@pytest.mark.everything("Spark Connect's server")
 def test_a_run_over_connect_has_the_tables_of_a_run_here(
     server: str, spark: SparkSession, recorded_day: Warehouse, tmp_path: Path
 ) -> None:

@@ -12,13 +12,12 @@ import pytest
 
 from bench.store import s3
 
-pytestmark = pytest.mark.second_stage("another release of Spark")
+pytestmark = pytest.mark.everything("another release of Spark")
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / ".venvs" / "spark-4.1"
 
 
-@pytest.mark.another_spark
 @pytest.mark.timeout(1800)
 def test_lake_tables_have_the_rows_of_a_run_and_other_libraries_open_them(tmp_path: Path) -> None:
     install = [sys.executable, "requirements/install.py", str(ENVIRONMENT), "requirements/old/spark-4.1.txt"]

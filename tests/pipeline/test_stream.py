@@ -6,6 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
@@ -24,6 +25,7 @@ ALIKE = set(TABLES) - {"violations"}
 """
 
 
+@pytest.mark.everything("Sparks that are killed")
 def test_a_killed_and_restarted_stream_ends_with_the_same_tables(spark: SparkSession, tmp_path: Path) -> None:
     data, growing = tmp_path / "data", tmp_path / "growing"
     generate(data, groups=2, seed=7, segments=False)

@@ -56,6 +56,7 @@ def program(name: str, *places: str) -> str:
     return path
 
 
+@pytest.mark.everything("Go and Node.js")
 @pytest.mark.timeout(400)
 def test_go() -> None:
     go = program("go", "/usr/local/go/bin")
@@ -70,6 +71,7 @@ def test_go() -> None:
     assert len(re.findall(r"^--- PASS", output, re.MULTILINE)) == len(scenarios("go"))
 
 
+@pytest.mark.everything("Go and Node.js")
 @pytest.mark.timeout(400)
 def test_node() -> None:
     node, npm = program("node"), program("npm")

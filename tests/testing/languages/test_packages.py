@@ -17,6 +17,7 @@ def package(language: str) -> Path:
     return copy(ROOT / "clients" / language, cache_folder() / f"clients-{language}")
 
 
+@pytest.mark.everything("Go and Node.js")
 @pytest.mark.timeout(400)
 def test_go() -> None:
     go = program("go", "/usr/local/go/bin")
@@ -24,6 +25,7 @@ def test_go() -> None:
     assert len(re.findall(r"^--- PASS", output, re.MULTILINE)) == TESTS
 
 
+@pytest.mark.everything("Go and Node.js")
 @pytest.mark.timeout(400)
 def test_node() -> None:
     node = program("node")
