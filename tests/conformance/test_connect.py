@@ -136,7 +136,6 @@ def until_workers(holds: Callable[[], object], what: str, workers: list[Worker])
     until(holds, in_vain, PATIENCE)
 
 
-@pytest.mark.timeout(300)
 def test_tasks_of_a_worker_that_dies_move_to_the_other(workers: list[Worker], tmp_path: Path) -> None:
     first, second = workers
     for number in range(CONNECTORS):

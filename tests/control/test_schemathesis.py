@@ -34,7 +34,7 @@ def server() -> Iterator[CoordinatorServer]:
     server.stop()
 
 
-@pytest.mark.timeout(240 + int(SECONDS or 0) * 2)
+@pytest.mark.timeout(900 + int(SECONDS or 0) * 2)
 def test_nothing_is_found(server: CoordinatorServer) -> None:
     server.puppet("alive", ["orders"])
     server.group("alive").stable(members=1)

@@ -45,13 +45,6 @@ WITH_EPOCHS = {
 """The tables that differ for groups with epochs."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the first test of a worker the time to make the shared tables on a busy machine."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(900))
-
-
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     base = tmp_path_factory.getbasetemp()

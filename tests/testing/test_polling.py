@@ -27,7 +27,6 @@ def confluent(bootstrap: str, **settings: object) -> Consumer:
     return consumer
 
 
-@pytest.mark.timeout(60)
 def test_a_commit_of_the_test_ends_while_its_consumer_is_polled() -> None:
     with CoordinatorServer(topics={"orders": 1}) as server:
         server.produce("orders", "a", "b")
@@ -50,7 +49,6 @@ def test_a_share_consumer_is_polled() -> None:
         consumer.close()
 
 
-@pytest.mark.timeout(60)
 def test_a_call_runs_in_the_thread_that_polls_its_consumer() -> None:
     threads: list[threading.Thread] = []
 
@@ -190,7 +188,6 @@ def test_an_expected_error_of_polling_is_a_result() -> None:
         assert [str(error) for error in polled.errors] == ["the consumer is broken"]
 
 
-@pytest.mark.timeout(60)
 def test_waits_end_when_polling_ends() -> None:
     """Each wait here lasts longer than the test may."""
     with CoordinatorServer() as server:
@@ -210,7 +207,6 @@ def test_waits_end_when_polling_ends() -> None:
         asyncio.run(test())
 
 
-@pytest.mark.timeout(60)
 def test_a_topic_that_does_not_exist_is_reported() -> None:
     with CoordinatorServer(topics={"ordres": 1}) as server:
         consumer = confluent(server.bootstrap)

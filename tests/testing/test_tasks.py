@@ -14,8 +14,6 @@ from kafka.errors import FencedInstanceIdError
 from kafka_shim.testing import AsyncCoordinator, CoordinatorServer, polling
 from kafka_shim.testing.scenarios import zombie
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def of_kafka_python(server: CoordinatorServer, client_id: str = "mine", **settings: Any) -> KafkaConsumer:
     defaults = {"group_id": "billing", "auto_offset_reset": "earliest", "enable_auto_commit": False}

@@ -57,7 +57,6 @@ def program(name: str, *places: str) -> str:
 
 
 @pytest.mark.everything("Go and Node.js")
-@pytest.mark.timeout(400)
 def test_go() -> None:
     go = program("go", "/usr/local/go/bin")
     folder = example("go")
@@ -72,7 +71,6 @@ def test_go() -> None:
 
 
 @pytest.mark.everything("Go and Node.js")
-@pytest.mark.timeout(400)
 def test_node() -> None:
     node, npm = program("node"), program("npm")
     version = run([node, "--version"], EXAMPLES)

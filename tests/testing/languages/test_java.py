@@ -26,7 +26,6 @@ def saved(folder: Path, title: str, name: str) -> None:
     (folder / "pom.xml").write_text(POMS[title])
 
 
-@pytest.mark.timeout(400)
 def test_package_example_and_recipes() -> None:
     maven = program("mvn")
     program("javac")

@@ -18,7 +18,6 @@ def package(language: str) -> Path:
 
 
 @pytest.mark.everything("Go and Node.js")
-@pytest.mark.timeout(400)
 def test_go() -> None:
     go = program("go", "/usr/local/go/bin")
     output = run([go, "test", "-count=1", "-v", "./..."], package("go"))
@@ -26,7 +25,6 @@ def test_go() -> None:
 
 
 @pytest.mark.everything("Go and Node.js")
-@pytest.mark.timeout(400)
 def test_node() -> None:
     node = program("node")
     if int(run([node, "--version"], ROOT)[1:].partition(".")[0]) < 18:
