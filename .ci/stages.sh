@@ -45,9 +45,6 @@ finish() {
     exit "$1"
 }
 
-export stages
-export -f of_many note install_programs
-
 # What the tests need from the system. Each program only widens what is tested; a test that misses one says so when it skips.
 install_programs() {
     local packages=()
@@ -71,3 +68,6 @@ install_programs() {
 
 has_postgres() { command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; }
 has_kafka() { command -v mvn >/dev/null && command -v java >/dev/null; }
+
+export stages
+export -f of_many note install_programs

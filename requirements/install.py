@@ -1,9 +1,9 @@
-"""Makes a virtual environment and installs lock files into it, checked by their hashes: by uv, or by pip where uv fails.
+"""Makes a virtual environment and installs lock files into it by their hashes: with uv, or with pip where uv fails.
 
     python requirements/install.py [--project] VENV LOCK_FILE...
 
-Needs a Python with pip alone. A second run with the same lock files and the same interpreter compares digests and ends. Safe
-to run from several processes at once: the first one works, the others wait for it.
+Needs a Python with pip alone. A second run with the same lock files and the same interpreter compares digests and ends.
+Safe to run from several processes at once: the first one works, the others wait for it.
 """
 
 import argparse
