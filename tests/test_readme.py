@@ -31,7 +31,7 @@ def test_the_commands_of_the_readme_serve_a_client(tmp_path: Path) -> None:
         ready = re.fullmatch(r"ready kafka=(\S+) control=(\S+)\n", server.stdout.readline())
         kafka, control = ready.groups()
         program = blocks("python")[0].replace("127.0.0.1:9092", kafka)
-        ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
         assert (ran.stdout, ran.returncode) == ("b'hello'\n", 0), ran.stderr
 
         *urls, search = looks
@@ -57,14 +57,14 @@ def test_the_tests_in_the_readme_pass(tmp_path: Path, block: int, tests: int) ->
     module = tmp_path / "test_shown.py"
     module.write_text(blocks("python")[block])
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, module]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert f"{tests} passed" in ran.stdout, ran.stdout
 
 
 def test_the_pipeline_reports_on_its_generated_trace(tmp_path: Path) -> None:
     for command in blocks("sh")[2].splitlines():
         words = [BIN / "kafka-shim", *shlex.split(command)[1:]]
-        ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+        ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stderr[-2000:]
     assert "<html" in (tmp_path / "report/report.html").read_text()
 

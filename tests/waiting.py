@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import trio
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 _PAUSE_S = 0.01
 
 _Found = TypeVar("_Found")

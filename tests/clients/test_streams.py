@@ -116,11 +116,11 @@ def word_count(tmp_path_factory: pytest.TempPathFactory) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "pom.xml").write_text(POM)
         fetch = ["mvn", "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={remembered}"]
-        subprocess.run(fetch, cwd=folder, check=True, capture_output=True, timeout=300)
+        subprocess.run(fetch, cwd=folder, check=True, capture_output=True)
     jars = remembered.read_text().strip()
     classes = tmp_path_factory.mktemp("classes")
     source = Path(__file__).with_name("WordCount.java")
-    subprocess.run(["javac", "-d", classes, "-cp", jars, source], check=True, timeout=120)
+    subprocess.run(["javac", "-d", classes, "-cp", jars, source], check=True)
     return f"{classes}:{jars}"
 
 

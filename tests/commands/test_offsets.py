@@ -12,7 +12,7 @@ PARTITION_OF_GRP = 1  # of 4
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kafka_shim", "offsets", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def fill(path: Path, topic_id: bytes = bytes(16)) -> str:

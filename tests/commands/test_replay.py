@@ -23,7 +23,7 @@ from kafka_shim.testing import Simulation
 
 def shim(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kafka_shim", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def record(journal: Path) -> Simulation:

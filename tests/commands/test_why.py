@@ -22,7 +22,7 @@ def why(
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kafka_shim", "why", *arguments]
     env = {**os.environ, **(environment or {})}
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=60, cwd=cwd, env=env)
+    done = subprocess.run(command, input=stdin, capture_output=True, cwd=cwd, env=env)
     return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -85,7 +85,7 @@ def test_an_empty_template_speaks_the_line_protocol(language: str, tmp_path: Pat
     check(json.loads(described.stdout))
     commands = [("hold", {}), ("go", {}), ("commit", {"offsets": [["t", 0, 1]]}), ("jump", {}), ("close", {})]
     lines = "".join(json.dumps({"id": number, "do": do, **more}) + "\n" for number, (do, more) in enumerate(commands))
-    spoken = subprocess.run([*command, CONFIG], input=lines, capture_output=True, text=True, timeout=60)
+    spoken = subprocess.run([*command, CONFIG], input=lines, capture_output=True, text=True)
     events = [json.loads(line) for line in spoken.stdout.splitlines()]
     assert events[0] == {"event": "started"}
     assert events[-1] == {"event": "closed"}
@@ -98,7 +98,7 @@ def test_an_adapter_ends_with_its_standard_input(tmp_path: Path) -> None:
     for language in ("python", "node"):
         CliRunner().invoke(cli, ["template", language, "--into", str(tmp_path)])
         command = BUILDS[language](tmp_path)
-        assert subprocess.run([*command, CONFIG], input="", capture_output=True, text=True, timeout=30).returncode == 0
+        assert subprocess.run([*command, CONFIG], input="", capture_output=True, text=True).returncode == 0
 
 
 def test_a_template_overwrites_nothing(tmp_path: Path) -> None:

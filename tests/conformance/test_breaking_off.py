@@ -108,7 +108,7 @@ def test_a_failed_run_ends_the_children_of_its_start_command(tmp_path: Path) -> 
     mark = uuid.uuid4().hex
     command = [sys.executable, "-m", "kafka_shim.conformance", "--start-command", "sleep 600 & exit 3 # {port}"]
     environment = os.environ | {MARK: mark, "TMPDIR": str(tmp_path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 2, done.stdout + done.stderr
     until(lambda: not marked(mark), lambda: f"left: {marked(mark)}")
     assert list(tmp_path.iterdir()) == []
@@ -159,7 +159,7 @@ print("ready", flush=True)
 """
     environment = os.environ | {MARK: mark, "PYTHONPATH": str(ROOT)}
     try:
-        subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, timeout=30)
+        subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True)
         until(lambda: not marked(mark), lambda: f"left: {marked(mark)}")
     finally:
         for pid in marked(mark):
@@ -173,7 +173,7 @@ processes.end(processes.start(["sleep", "600"]))
 print(processes._watch.pid)
 """
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     until(lambda: not runs(int(done.stdout)), lambda: "the watch still runs")
 
 

@@ -50,7 +50,7 @@ async def main():
 trio.run(main)
 print([name for name in sys.modules if name.startswith("kafka_shim.lab") or name.startswith("kafka_shim.testing")])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout == "[]\n", done.stderr
 
 
@@ -65,7 +65,7 @@ def test_a_group_has_its_story_and_a_missing_group_is_404() -> None:
         assert httpx.get(f"{control}/v1/faults").status_code == 403
         assert httpx.post(f"{control}/v1/puppets/3", json={}).status_code == 403
         process.terminate()
-        _, log = process.communicate(timeout=20)
+        _, log = process.communicate(timeout=60)
     lines = [line.partition(" INFO ")[2] for line in log.splitlines()]
     (joined,) = [line for line in lines if " joins" in line]
     assert re.fullmatch(r"group billing: member test-\S+ joins from 127.0.0.1", joined)
@@ -126,14 +126,14 @@ def test_a_puppet_needs_a_topic_that_is_there(server: CoordinatorServer) -> None
 )  # fmt: skip
 def test_an_option_that_cannot_be_served_is_one_sentence(options: list[str], sentence: str) -> None:
     command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", "127.0.0.1:0", "--store", "memory:", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, sentence)
 
 
 def test_a_taken_control_port_is_named(server: CoordinatorServer) -> None:
     taken = server.control_url.removeprefix("http://")
     command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", "127.0.0.1:0", "--store", "memory:"]
-    done = subprocess.run([*command, "--control", taken], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*command, "--control", taken], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(
         f"kafka-shim: {taken} cannot be listened on: Address already in use; end the other server"

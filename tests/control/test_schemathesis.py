@@ -21,7 +21,7 @@ pytestmark = pytest.mark.second_stage("a fuzzer that runs for as long as it is g
 HERE = Path(__file__).parent
 SECONDS = os.environ.get("FUZZ_SECONDS")
 SEED = os.environ.get("FUZZ_SEED", "1")
-EXAMPLES = "2"
+EXAMPLES = "1"
 """Number of requests of each operation when no time is given."""
 
 

@@ -17,7 +17,7 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Serving:

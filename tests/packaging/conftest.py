@@ -39,7 +39,6 @@ class Environment(NamedTuple):
             env=self.variables(),
             capture_output=True,
             text=True,
-            timeout=120,
         )
         assert ended.returncode == code, ended.stdout + ended.stderr
         return ended.stdout + ended.stderr

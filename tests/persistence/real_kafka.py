@@ -66,7 +66,7 @@ class RealKafka:
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
         format_ = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(self._properties)]
-        subprocess.run([*self._command, *format_], check=True, capture_output=True, timeout=100)
+        subprocess.run([*self._command, *format_], check=True, capture_output=True)
 
     @contextmanager
     def running(self) -> Iterator[str]:

@@ -311,7 +311,7 @@ def members_program() -> Iterator[list[str]]:
     jars = jars_of(f"kafka-streams-{STREAMS}", f"org.apache.kafka:kafka-streams:{STREAMS}", SLF4J)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(__file__).with_name("Members.java")
-        subprocess.run(["javac", "-d", folder, "-cp", jars, source], check=True, timeout=120)
+        subprocess.run(["javac", "-d", folder, "-cp", jars, source], check=True)
         java = shutil.which("java")
         assert java is not None
         small = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]

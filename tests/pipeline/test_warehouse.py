@@ -81,6 +81,7 @@ def follow(warehouse: Warehouse, *paths: Path) -> None:
     stream(warehouse, sort_out(map(str, paths))).awaitTermination()
 
 
+@pytest.mark.everything("two whole runs")
 def test_settings_for_large_inputs_make_the_same_rows(
     spark: SparkSession, warehouse: Warehouse, data: Path, tmp_path: Path
 ) -> None:
@@ -103,6 +104,7 @@ def test_settings_for_large_inputs_make_the_same_rows(
     assert contents(by_adaptive, "membership")[0] > 0
 
 
+@pytest.mark.everything("four whole runs")
 def test_a_run_or_stream_replaces_the_one_before(spark: SparkSession, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     first, second, third = trace(tmp_path / "a", ["a", "b"]), trace(tmp_path / "b", ["c"]), log(tmp_path / "log")

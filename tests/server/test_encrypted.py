@@ -221,7 +221,6 @@ def test_another_handshake_or_other_keys_disturb_nobody(server: CoordinatorServe
         input=f"{command}\n" * 40 + "Q\n",
         capture_output=True,
         text=True,
-        timeout=60,
     )
     assert ("RENEGOTIATING" if command == "R" else "KEYUPDATE") in done.stdout + done.stderr
     assert serves(server)

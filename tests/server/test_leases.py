@@ -33,7 +33,7 @@ pytestmark = [
 
 PARTITION = partition_for("g", 50)
 LEASE_S = 1.2
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")

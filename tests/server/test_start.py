@@ -58,7 +58,7 @@ def serving(defect: tuple[str, str], error: str, store: str) -> list[str]:
 
 
 def started_with(defect: tuple[str, str], error: str, store: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(serving(defect, error, store), capture_output=True, text=True, timeout=60)
+    return subprocess.run(serving(defect, error, store), capture_output=True, text=True)
 
 
 def assert_says_its_own_defect(code: int, stderr: str, error: str) -> None:

@@ -32,7 +32,7 @@ PLUGIN = ("-p", "no:kafka-shim", "-p", "kafka_shim.testing.plugin", "-p", "no:ca
 def run(folder: Path, *command: str) -> str:
     """Run a command that must succeed, and return its output."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, env=environment)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
