@@ -19,6 +19,8 @@ from typing import Final
 import pytest
 from _pytest.terminal import TerminalReporter
 
+from tests.postgres import binaries
+
 FINDERS: Final = (
     *("tests/apis", "tests/broker", "tests/experiments", "tests/fuzz", "tests/groups", "tests/hostile"),
     *("tests/persistence", "tests/security", "tests/trace", "tests/control/test_schemathesis.py"),
@@ -57,7 +59,8 @@ def commands(seconds: int, seed: int) -> list[list[str]]:
         [*python, "kafka_shim.conformance", "--target", one, "--against", other, *scripts] for one, other in pairs
     ]
     rounds = str(max(2, seconds // SECONDS_PER_ROUND))
-    return [*played, [*python, "bench.crash", "--rounds", rounds, "--output", os.devnull]]
+    stores = "sqlite,postgresql" if binaries() else "sqlite"
+    return [*played, [*python, "bench.crash", "--rounds", rounds, "--stores", stores, "--output", os.devnull]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
