@@ -47,7 +47,7 @@ unit: environment ## the tests alone (ARGS="tests/groups -k sync")
 	$(PYTEST) -m "not everything" $(ARGS)
 
 every-test: environment ## the tests alone, those of `make everything` too
-	$(PYTEST) $(ARGS)
+	EVERYTHING=1 $(PYTEST) $(ARGS)
 
 unsteady: environment ## one test fifty times, beside two busy loops (TEST=tests/apis/test_uuid.py::test_text)
 	$(BIN)/python -m tests.unsteady $(TEST)

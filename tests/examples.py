@@ -5,6 +5,8 @@ import os
 from hypothesis import settings
 
 QUICK = settings.get_current_profile_name() == "quick"
+EVERYTHING = "EVERYTHING" in os.environ
+"""True in `make everything`, which has time for more inputs of fuzzers."""
 
 
 def examples(number: int, fuzz: int | None = None) -> int:

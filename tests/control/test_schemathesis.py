@@ -15,13 +15,14 @@ import pytest
 
 from kafka_shim.control.api import operations
 from kafka_shim.testing import CoordinatorServer
+from tests.examples import EVERYTHING
 
 pytestmark = pytest.mark.second_stage("a fuzzer that runs for as long as it is given")
 
 HERE = Path(__file__).parent
 SECONDS = os.environ.get("FUZZ_SECONDS")
 SEED = os.environ.get("FUZZ_SEED", "1")
-EXAMPLES = "1"
+EXAMPLES = "2" if EVERYTHING else "1"
 """Number of requests of each operation when no time is given."""
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import EVERYTHING
+
 pytestmark = pytest.mark.second_stage("a fuzzer that runs for as long as it is given")
 
-SHORT = ["--newest", "-runs=20000", "-seed=42"]
+SHORT = ["--newest", "-runs=60000" if EVERYTHING else "-runs=20000", "-seed=42"]
 # The target measures slow inputs by CPU time. By the clock on the wall, only an input that never ends is one.
 CLOCK = ["-report_slow_units=200", "-timeout=200"]
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.examples import EVERYTHING
 from tests.fuzz.server import Plan, run
 from tests.postgres import binaries
 
-REQUESTS = 5_000
+REQUESTS = 15_000 if EVERYTHING else 5_000
 LENGTH = {"seconds": float(os.environ["FUZZ_SECONDS"])} if "FUZZ_SECONDS" in os.environ else {"requests": REQUESTS}
 SEED = int(os.environ.get("FUZZ_SEED", 1))
 STORES = [("memory:", False), ("sqlite:", True), ("postgresql:", False)]
