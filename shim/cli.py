@@ -19,7 +19,7 @@ except ModuleNotFoundError:
 
 from kafka_shim.apis.readable import readable_lines
 from kafka_shim.apis.releases import DEFAULT_RELEASE, RELEASES
-from kafka_shim.commands.parameters import Address, Number, Whole
+from kafka_shim.commands.parameters import Address, Number, ParamType, Whole
 from kafka_shim.conformance.broker_options import context_of, tls_options
 
 ELSEWHERE: Final = {
@@ -75,7 +75,7 @@ UNUSABLE: Final = 2
 """Exit code of a command that cannot run; a command that names a missing group has its own, `NotThere`."""
 
 
-class Advertised(click.ParamType[tuple[str, int | None]]):
+class Advertised(ParamType[tuple[str, int | None]]):
     """`HOST` or `HOST:PORT`, with an IPv6 address in brackets where a port follows."""
 
     name = "HOST[:PORT]"
@@ -91,7 +91,7 @@ class Advertised(click.ParamType[tuple[str, int | None]]):
         return host.strip("[]"), int(port)
 
 
-class TopicSize(click.ParamType[tuple[str, int]]):
+class TopicSize(ParamType[tuple[str, int]]):
     """`NAME:PARTITIONS`."""
 
     name = "NAME:PARTITIONS"
@@ -107,7 +107,7 @@ class TopicSize(click.ParamType[tuple[str, int]]):
         return name, int(partitions)
 
 
-class KeyValue(click.ParamType[tuple[str, str]]):
+class KeyValue(ParamType[tuple[str, str]]):
     """`NAME=VALUE`."""
 
     name = "NAME=VALUE"
@@ -344,11 +344,15 @@ def _message(error: click.ClickException) -> str:
     return error.format_message()
 
 
+# Click 8.1 prints the help itself.
+_NO_ARGUMENTS: Final[type[click.ClickException] | tuple[()]] = getattr(click.exceptions, "NoArgsIsHelpError", ())
+
+
 def main() -> None:
     """Run the command line; errors are one sentence on standard error."""
     try:
         sys.exit(cli(standalone_mode=False) or 0)
-    except click.exceptions.NoArgsIsHelpError as error:
+    except _NO_ARGUMENTS as error:
         click.echo(error.format_message())
         sys.exit(2)
     except click.ClickException as error:

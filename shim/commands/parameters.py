@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from click import ParamType as ParamType
+else:
+
+    class ParamType(click.ParamType):
+        """Click's own, which takes its type in brackets from click 8.4 on alone."""
+
+        def __class_getitem__(cls, _):
+            return cls
 
 
 class Whole(click.IntRange):
@@ -19,7 +29,7 @@ class Number(click.FloatRange):
     name = "number"
 
 
-class Address(click.ParamType[tuple[str, int]]):
+class Address(ParamType[tuple[str, int]]):
     """`HOST:PORT`, with an IPv6 address in brackets."""
 
     name = "HOST:PORT"

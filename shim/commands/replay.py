@@ -16,7 +16,7 @@ import click
 
 from kafka_shim.apis.readable import readable
 from kafka_shim.commands.damaged import reads_files
-from kafka_shim.commands.parameters import Address
+from kafka_shim.commands.parameters import Address, ParamType
 from kafka_shim.commands.why import Moment, zone_of
 from kafka_shim.lab.replay import Diverged, Replay, TooEarly, UnreadableJournal
 from kafka_shim.learn.conversation import Conversation, Frame
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 DIVERGED: Final = 1
 
 
-class Until(click.ParamType[tuple[float, float]]):
+class Until(ParamType[tuple[float, float]]):
     """The last input to replay: its number, or a wall-clock time."""
 
     name = "SEQ|TIME"

@@ -19,7 +19,7 @@ import click
 from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.commands.damaged import reads_files
 from kafka_shim.commands.events import control_option, events_of, source_name
-from kafka_shim.commands.parameters import Whole
+from kafka_shim.commands.parameters import ParamType, Whole
 from kafka_shim.trace.history import GroupHistory, History
 from kafka_shim.why.explanation import as_json, explain
 from kafka_shim.why.pages import PAGES, page_of
@@ -32,7 +32,7 @@ _LISTED: Final = 5
 """Number of groups that a sentence names."""
 
 
-class Moment(click.ParamType[float]):
+class Moment(ParamType[float]):
     """A wall-clock time (`14:02`, `2026-11-22 14:02:07`) or a duration before now (`10m`, `2h`, `90s`); seconds of Unix
     time.
     """

@@ -22,8 +22,10 @@ pytestmark = pytest.mark.second_stage("a fuzzer that runs for as long as it is g
 HERE = Path(__file__).parent
 SECONDS = os.environ.get("FUZZ_SECONDS")
 SEED = os.environ.get("FUZZ_SEED", "1")
-EXAMPLES = "2" if EVERYTHING else "1"
-"""Number of requests of each operation when no time is given."""
+EXAMPLES = "5"
+"""Number of requests of each operation and phase when no time is given."""
+PHASES = [] if SECONDS or EVERYTHING else ["--phases", "examples,fuzzing,stateful"]
+"""The phase with thousands of requests about the border of each field takes minutes: `make everything` has it."""
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def test_nothing_is_found(server: CoordinatorServer) -> None:
     server.group("alive").stable(members=1)
     command = [Path(sys.executable).parent / "schemathesis", "--config-file", HERE / "schemathesis.toml"]
     amount = ["--max-time", SECONDS] if SECONDS else ["--max-examples", EXAMPLES, "--generation-deterministic"]
-    options = [*amount, "--request-timeout", "10", "--max-failures", "5", "--seed", SEED]
+    options = [*amount, *PHASES, "--request-timeout", "10", "--max-failures", "5", "--seed", SEED]
     environment = os.environ | {"SCHEMATHESIS_HOOKS": "tests.control.hooks", "PYTHONPATH": ".", "NO_COLOR": "1"}
     done = subprocess.run(
         [*command, "run", f"{server.control_url}/v1/openapi.json", *options],

@@ -57,7 +57,7 @@ def test_the_base_has_few_packages(base_environment: Environment, tmp_path: Path
         "python", "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check", cwd=tmp_path
     )
     names = {name.lower() for name in re.findall(r"^(\S+)==", listed, re.M)}
-    others = {"kafka-group-shim", "pip", "setuptools", "pytest", "iniconfig", "packaging", "pluggy", "pygments"}
+    others = {"kafka-group-shim", "pip", "uv", "setuptools", "pytest", "iniconfig", "packaging", "pluggy", "pygments"}
     assert len(names - others) <= BASE, names
 
 
