@@ -35,7 +35,7 @@ serve: demo-environment ## the server of the demo, left running on port 9092 (AR
 check: lint ## before every commit: formatting, types, every test that needs Python alone
 	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "not second_stage" $(ARGS)
 
-test: lint unit ## before a change is sent: formatting, types, the tests of what users do (10 minutes)
+test: lint unit ## before a change is sent: formatting, types, the tests of what users do
 
 lint: environment ## ruff, mypy --strict, plain English
 	$(BIN)/ruff check
@@ -55,7 +55,7 @@ unsteady: environment ## one test fifty times, beside two busy loops (TEST=tests
 mutants: environment ## conformance on copies of the coordinator with one wrong rule each
 	$(BIN)/python -m kafka_shim.conformance.mutation.run $(ARGS)
 
-everything: ## all there is: every language, Spark clusters, mutants, kills, fresh environments (45 minutes)
+everything: ## all there is: every language, Spark clusters, mutants, kills, fresh environments
 	.ci/everything
 
 docs: ## the documentation site, in build/docs; a warning or a link that leads nowhere is an error

@@ -42,8 +42,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     a Spark, tests that wait for clients run beside tests that compute, and the last tests are short.
     """
     for item in items:
-        if _needs_spark(item) or item.get_closest_marker("everything"):
+        if _needs_spark(item):
             item.add_marker(pytest.mark.second_stage("Spark and its time"))
+        if item.get_closest_marker("everything"):
+            item.add_marker(pytest.mark.second_stage("the mark `everything`"))
     items.sort(key=lambda item: (not _needs_spark(item), item.get_closest_marker("second_stage") is None))
 
 

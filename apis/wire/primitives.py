@@ -43,7 +43,11 @@ def write_uvarint(value: int) -> bytes:
 
 
 MAX_ELEMENTS: Final = 100_000
-"""How many elements of arrays and tagged fields are accepted in a request. Kafka has no bound."""
+"""How many elements of arrays and tagged fields are accepted in a request, all together.
+
+The generated messages of Apache Kafka 4.2.2 and 4.4.0 refuse an array of more than 1,000,000 elements, and more than
+10,000 unknown tagged fields in a section.
+"""
 
 MAX_STRING: Final = 0x7FFF
 """Largest number of bytes in a string."""

@@ -15,6 +15,7 @@ from tests.once import made_once
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+THIS = "{}.{}".format(*sys.version_info)
 
 
 class Distribution(NamedTuple):
@@ -58,7 +59,7 @@ def build(source: Path, folder: Path, *options: str, **variables: str) -> None:
 
 def interpreter(version: str) -> str | None:
     """Return a working Python of this minor version: ours, one of the PATH, or one of pyenv."""
-    if version == "{}.{}".format(*sys.version_info):
+    if version == THIS:
         return sys.executable
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for path in (shutil.which(f"python{version}"), *map(str, sorted(versions.glob(f"{version}*/bin/python")))):
@@ -85,9 +86,6 @@ def distribution(shared: Path) -> Distribution:
     return Distribution(sdist, wheel, match[1])
 
 
-THIS = "{}.{}".format(*sys.version_info)
-
-
 def marked(version: str) -> Any:
     """Return a parameter; the other Pythons are in `make everything`."""
     return version if version == THIS else pytest.param(version, marks=pytest.mark.everything("other Pythons"))
@@ -111,7 +109,7 @@ def base_environment(shared: Path, distribution: Distribution) -> Environment:
     """A fresh environment of this Python: the wheel without extras, its dependencies, and pytest."""
     folder = shared / "base"
     make = partial(install, sys.executable, folder, distribution.wheel, "wheel.txt")
-    return Environment(made_once(folder, make), "{}.{}".format(*sys.version_info))
+    return Environment(made_once(folder, make), THIS)
 
 
 def install(python: str, folder: Path, wheel: Path, *locks: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import Distribution, Environment
+from tests.packaging.conftest import THIS, Distribution, Environment
 
 pytestmark = pytest.mark.second_stage("fresh installations")
 
@@ -164,7 +164,7 @@ def revealed(checker: str, python: str, folder: Path) -> str:
 class TestTypes:
     """A user's type checker finds our types without configuration."""
 
-    @pytest.mark.parametrize("environment", ["{}.{}".format(*sys.version_info)], indirect=True)
+    @pytest.mark.parametrize("environment", [THIS], indirect=True)
     def test_the_wheel_has_types(self, checker: str, environment: Environment, project: Path) -> None:
         output = revealed(checker, str(environment.folder / "bin" / "python"), project)
         assert "CoordinatorServer" in output

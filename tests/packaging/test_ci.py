@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kafka_shim.testing import CoordinatorServer
-from tests.packaging.conftest import ROOT, Environment
+from tests.packaging.conftest import ROOT, THIS, Environment
 
 pytestmark = pytest.mark.second_stage("fresh installations")
 
@@ -102,7 +102,7 @@ def test_the_page_uses_inputs_of_the_action() -> None:
     assert set(step["with"]) <= set(ACTION["inputs"])
 
 
-@pytest.mark.parametrize("environment", ["{}.{}".format(*sys.version_info)], indirect=True)
+@pytest.mark.parametrize("environment", [THIS], indirect=True)
 def test_the_gitlab_job_runs(environment: Environment, tmp_path: Path) -> None:
     job = PIPELINES[1]["conformance"]
     install, check = job["script"]
