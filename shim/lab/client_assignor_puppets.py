@@ -191,7 +191,7 @@ class ClientAssignorPuppet(ConsumerPuppet):
         names = {topic.topic_id: topic.topic_name for topic in prepared.topics}
         members = {
             each.member_id: MemberView(
-                [names[topic_id] for topic_id in each.subscribed_topic_ids],
+                [names[topic_id] for topic_id in each.subscribed_topic_ids if topic_id in names],
                 each.assignor.metadata,
                 each.assignor.metadata_version,
                 {names[of.topic_id]: of.partitions for of in each.target if of.topic_id in names},
@@ -208,13 +208,12 @@ class ClientAssignorPuppet(ConsumerPuppet):
             if assign is None:
                 raise LookupError(f"Member {self.member_id} no longer has the assignor {prepared.assignor_name!r}.")
             shares = assign(members, {topic.topic_name: topic.partitions for topic in prepared.topics})
-        except Exception:
-            request.error = -1
-        else:
             request.members = [
                 InstalledMember(member_id, self._by_topic_id(share.partitions), share.metadata_version, share.metadata)
                 for member_id, share in shares.items()
             ]
+        except Exception:
+            request.error = -1
         self._ask(request, lambda answer, later: self._on_install(answer, prepared.group_epoch), now)
 
     def _on_install(self, answer: ConsumerGroupInstallAssignmentResponse, group_epoch: int) -> None:

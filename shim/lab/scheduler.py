@@ -18,6 +18,7 @@ from math import inf
 from typing import Protocol
 
 from kafka_shim.server.cluster import Cluster
+from kafka_shim.server.failures import Border, Failures
 from kafka_shim.server.node import Node
 
 Act = Callable[[float], None]
@@ -39,11 +40,18 @@ class Network:
 
 class Scheduler:
     """Actions in order. `woken` is called after an action was added in front of all others. Without a `seed` each
-    instance draws other random numbers.
+    instance draws other random numbers. `failures` note the exceptions of actions; without them `run` raises.
     """
 
-    def __init__(self, cluster: Cluster, network: Network | None = None, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        network: Network | None = None,
+        seed: int | None = None,
+        failures: Failures | None = None,
+    ) -> None:
         self.cluster = cluster
+        self._failures = failures
         self.network = network or Network()
         self.random = random.Random(seed)
         self._ids = random.Random(None if seed is None else f"ids of members, {seed}")
@@ -103,7 +111,12 @@ class Scheduler:
                     heapreplace(acts, line[0])
                 else:
                     heappop(acts)
-            act(now)
+            try:
+                act(now)
+            except Exception as error:
+                if self._failures is None:
+                    raise
+                self._failures.note(Border.LABORATORY, "an action of a puppet", error)
 
 
 class Client(Protocol):

@@ -49,7 +49,7 @@ class Alarms:
             self.due = self._waiting[0][0] if self._waiting else inf
 
     def ring(self, now: float) -> None:
-        """Make the calls that are due."""
+        """Make the calls that are due. An exception of one ends this; the next `ring` goes on with the others."""
         while self._waiting and self._waiting[0][0] <= now:
             alarm = heappop(self._waiting)[2]
             self.due = self._waiting[0][0] if self._waiting else inf

@@ -28,7 +28,8 @@ class Border(StrEnum):
     ACCEPT = "accept"
     """A new connection: it is not served."""
     TIMER = "timer"
-    """A timer of groups or of a broker: the partition that it belongs to is loaded again."""
+    """A timer of groups or of a broker: the partition that it belongs to is loaded again. An alarm of a session or of a
+    test: it has rung."""
     EFFECT = "effect"
     """The work that follows once records are durable: the partition is loaded again."""
     STORE = "store"
@@ -49,6 +50,8 @@ class Border(StrEnum):
     """A change of topics and settings that processes share: the client gets UNKNOWN_SERVER_ERROR (-1)."""
     PEER = "peer"
     """A request to another process: it has no answer."""
+    LABORATORY = "laboratory"
+    """An action of a puppet: the puppet acts no more until an answer or a test makes it."""
 
 
 class Failures:

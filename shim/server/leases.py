@@ -64,7 +64,12 @@ class Leases:
         if now >= self.lapses_at:
             log.error("the leases have run out %.3f s ago: this process coordinates nothing", now - self.lapses_at)
             self.lapses_at = inf
-            self._ownership.give_up(self._ownership.own_partitions())
+            try:
+                self._ownership.give_up(self._ownership.own_partitions())
+            except Exception as error:
+                # A tick, a request and an answer call this. The next one gives up the rest.
+                self.lapses_at = now
+                self._failures.note(Border.LEASES, "giving up every partition", error)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Take part in the cluster until cancelled. It counts as started when the first partitions are loading.

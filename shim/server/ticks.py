@@ -105,8 +105,11 @@ class Ticks:
                 self._failures.note(Border.TIMER, "a timer of the broker", error)
         if self._durability.held:
             self._durability.expire(now)
-        if self.alarms.due <= now:
-            self.alarms.ring(now)
+        while self.alarms.due <= now:
+            try:
+                self.alarms.ring(now)
+            except Exception as error:
+                self._failures.note(Border.TIMER, "an alarm", error)
         self.settle(now)
 
     def catch_up(self, now: float) -> None:

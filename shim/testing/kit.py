@@ -109,7 +109,7 @@ class Kit(LabWorkbench):
         self.store = store
         clock.mover, clock.woken = self.advance, self.rearm
         self.waits = Waits()
-        self.scheduler = Scheduler(self.cluster)
+        self.scheduler = Scheduler(self.cluster, failures=self.cluster.failures)
         self.scheduler.woken = self._wake
         self._sleep = trio.CancelScope()
 

@@ -1,7 +1,7 @@
 """A server in which code raises all the time: `python -m tests.fuzz.failing EVERY SEED serve [options]`.
 
 At each border of `shim/server/failures.py` a call raises with the probability 1 / EVERY, before or after its work:
-timers, parked fetches, rules, decoders, encoders, sends, flushes, ticks, effects, listeners, records without bytes,
+timers, alarms, parked fetches, rules, decoders, encoders, sends, flushes, ticks, effects, listeners, records without bytes,
 whole writes and reads of the store, turns of leases, and changes of the catalogue. The bystander's own group is let
 alone, since a guard costs exactly the one concerned.
 """
@@ -27,6 +27,7 @@ from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.postgres import PostgresStore
 from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.server import encrypted, reactor, streams
+from kafka_shim.server.alarms import Alarm, Alarms
 from kafka_shim.server.catalogue import Catalogue
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.durability import Durability
@@ -106,6 +107,20 @@ class Faults:
         reactor.Reactor._begin = raising  # type: ignore[method-assign]
         streams.Streams._carry = carrying  # type: ignore[method-assign]
 
+    def into_alarms(self) -> None:
+        """Let alarms raise: of connections that wait for their turn, since their client was throttled."""
+        at = Alarms.at
+
+        def raising(alarms: Alarms, when: float, call: Callable[[float], None]) -> Alarm:
+            def rung(now: float) -> None:
+                if self.strikes():
+                    raise Injected("an alarm")
+                call(now)
+
+            return at(alarms, when, rung)
+
+        Alarms.at = raising  # type: ignore[method-assign]
+
     def into_catalogue(self) -> None:
         """Let changes of topics and settings raise once the server is ready: before, an exception is an end."""
         serve = Catalogue._serve_changes
@@ -163,6 +178,8 @@ def inject(every: int, seed: int) -> None:
     faults.into(PostgresStore, "renew")
     faults.into(Ownership, "see")
     faults.into_catalogue()
+    faults.into_alarms()
+    faults.into(Ownership, "give_up")
     faults.into(Durability, "settle", lambda durability, now: not durability.store.durable_at_once)
     for kind in (reactor.Connection, encrypted.TlsConnection):
         faults.into(kind, "flush", lambda connection, now: serves_bystander(connection.session))

@@ -113,6 +113,20 @@ def test_a_slow_member_is_skipped_and_its_late_result_refused() -> None:
     assert ("ConsumerGroupInstallAssignment", ErrorCode.UNKNOWN_MEMBER_ID) in slow.errors
 
 
+def test_a_topic_is_deleted_before_the_computation_and_during_it() -> None:
+    simulated = simulation()
+    member = simulated.client_assignor_puppet("billing", ["orders"], computes=2.0)
+    simulated.run(1)
+    simulated.cluster.delete_topic("orders")
+    simulated.run(5)
+    simulated.cluster.create_topic("orders", 12)
+    simulated.run(3)
+    simulated.cluster.delete_topic("orders")
+    simulated.run(30)
+    assert simulated.group("billing").is_stable
+    assert member.owned == {}
+
+
 def test_a_failing_assignor_changes_no_assignment() -> None:
     def fails(members: Mapping[str, MemberView], partitions: Mapping[str, int]) -> Mapping[str, Share]:
         raise ZeroDivisionError

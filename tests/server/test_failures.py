@@ -96,6 +96,16 @@ async def test_timer_that_raises_loads_its_partition_and_others_fire(
     assert len([record for record in caplog.records if record.exc_info]) == 2
 
 
+async def test_alarm_that_raises_is_counted_and_the_next_one_rings() -> None:
+    made = cluster()
+    rung: list[float] = []
+    made.ticks.alarms.at(1.0, mistaken)
+    made.ticks.alarms.at(1.0, rung.append)
+    made.ticks.fire(2.0)
+    assert rung == [2.0]
+    assert made.failures.by_border == {"timer": 1}
+
+
 async def test_group_that_cannot_be_taken_up_leaves_the_others_active(monkeypatch: Patch) -> None:
     made = cluster(topics={"orders": 1})
     wire = Wire(made)

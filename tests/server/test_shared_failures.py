@@ -88,6 +88,20 @@ async def test_turn_of_leases_that_raises_is_counted_and_the_next_renews(
         assert alone.cluster.failures.by_border == {"leases": 1}
 
 
+async def test_leases_whose_end_raises_leave_the_process_without_partitions(url: str, monkeypatch: Patch) -> None:
+    async with processes(url, 1) as made:
+        (alone,) = made
+        cluster = alone.cluster
+        assert cluster.shared is not None
+        assert cluster.ownership.own_partitions()
+        monkeypatch.setattr(cluster.durability, "abandon", once(cluster.durability.abandon))
+        cluster.ticks.fire(cluster.shared.leases.lapses_at)
+        assert cluster.ownership.own_partitions() == set()
+        assert cluster.failures.by_border == {"leases": 1}
+        await until(lambda: set(cluster.nodes[1].groups.partitions().values()) == {"active"})
+        await acknowledged(alone.client(), 5)
+
+
 async def test_changes_that_cannot_be_applied_are_read_again(url: str, monkeypatch: Patch) -> None:
     async with processes(url, 1, 2) as made:
         one, other = made

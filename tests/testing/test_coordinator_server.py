@@ -37,6 +37,20 @@ def test_a_real_consumer_and_puppets_share_the_partitions() -> None:
         assert owned == {member.member_id: member.owned for member in group.members if member.client_id != "real"}
 
 
+def test_an_action_of_a_puppet_that_raises_ends_no_server() -> None:
+    def mistaken(now: float) -> None:
+        raise ZeroDivisionError
+
+    with CoordinatorServer(topics={"orders": 6}) as server:
+        server.call(lambda: server.kit.scheduler.at(0.0, mistaken))
+        server.puppet("billing", ["orders"])
+        server.group("billing").stable(members=1)
+        # The clock's way to the actions, beside the puppets' own task.
+        server.call(lambda: server.kit.scheduler.later(1.0, mistaken))
+        server.clock.advance(2)
+        assert server.call(lambda: server.kit.cluster.failures.by_border) == {"laboratory": 2}
+
+
 def test_a_failed_test_shows_the_error_of_polling() -> None:
     with CoordinatorServer(topics={"orders": 1}) as server:
         consumer = consumer_of(server)
