@@ -43,6 +43,30 @@ LONG: Final = 30_000
 """Bytes of a long name."""
 LARGEST: Final = 8 * 2**20
 """Bytes of a request with long names: time and memory grow with it evenly up to 100 MiB."""
+STEP_MS: Final = 100
+"""The aim for the longest step."""
+MANY: Final = {
+    "Produce": "partitions",
+    "Fetch": "partitions",
+    "ListOffsets": "partitions",
+    "Metadata": "topics",
+    "OffsetCommit": "partitions",
+    "OffsetFetch": "partitions",
+    "OffsetForLeaderEpoch": "partitions",
+    "TxnOffsetCommit": "partitions",
+    "SyncGroup": "members",
+    "ConsumerGroupHeartbeat": "topics",
+    "StreamsGroupHeartbeat": "topics",
+    "ShareGroupHeartbeat": "topics",
+    "ShareFetch": "partitions",
+    "ShareAcknowledge": "partitions",
+    "DescribeTopicPartitions": "topics",
+}
+"""The APIs whose step may be longer, with all that a client names in one of their requests: to accept fewer would refuse
+large clusters. `docs/limits-of-requests.md` names them."""
+BYTES_A_BYTE: Final = 20
+MEMORY_MIB: Final = 128
+"""The aims for memory: so many bytes for each byte of a request, or so many MiB in all."""
 MARK: Final = "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
 """The line of the page after which the table's lines come."""
 _TAGGED: Final = 10

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.limits import FORMS, MARK, requests_of, served
+from bench.limits import BYTES_A_BYTE, FORMS, MANY, MARK, MEMORY_MIB, STEP_MS, requests_of, served
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import DecodeError, Message, Struct
 
@@ -35,6 +35,18 @@ def test_worst_requests_are_within_the_bound_and_reach_it(key: int, version: int
     assert max(map(elements_of, requests.values())) >= bound * 0.9 - 10 or not elements_of(requests["distinct"])
 
 
+ROWS = [[each.strip() for each in line.split("|")[1:-1]] for line in PAGE.read_text().partition(MARK)[2].splitlines()]
+
+
 def test_every_api_has_a_line_on_the_page() -> None:
-    lines = PAGE.read_text().partition(MARK)[2].splitlines()
-    assert [re.match(r"\| (\w+) \|", line)[1] for line in lines] == [APIS[key].name for key, _ in served()]  # type: ignore[index]
+    assert [row[0] for row in ROWS] == [APIS[key].name for key, _ in served()]
+
+
+def test_a_longer_step_than_the_aim_has_an_api_of_many_names_alone() -> None:
+    assert {row[0] for row in ROWS if int(row[2]) > STEP_MS} <= MANY.keys()
+    prose = PAGE.read_text().partition(MARK)[0]
+    assert all(re.search(rf"\b{api}\b", prose) for api in MANY)
+
+
+def test_memory_is_within_the_aim() -> None:
+    assert all(int(row[6]) <= BYTES_A_BYTE or int(row[5]) <= MEMORY_MIB for row in ROWS)

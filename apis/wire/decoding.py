@@ -257,6 +257,8 @@ class DecoderWriter:
         with self.source.block(f"if {count}:"):
             self.source.line(f"{count}, pos = {read}(data, pos - 1)")
             self.spend(count)
+            with self.source.block(f"if {count} > {primitives.MAX_TAGGED}:"):
+                self.source.line(f"{self.source.helper(primitives.not_allowed)}(pos)")
             with self.source.block(f"for _ in range({count}):"):
                 self.source.line(f"{tag}, pos = {read}(data, pos)")
                 self.source.line(f"pos, {end} = {self.source.helper(primitives.tagged_span)}(data, pos)")

@@ -43,11 +43,13 @@ def write_uvarint(value: int) -> bytes:
 
 
 MAX_ELEMENTS: Final = 100_000
-"""How many elements of arrays and tagged fields are accepted in a request, all together.
+"""Largest number of elements of arrays and tagged fields in a request, all together.
 
-The generated messages of Apache Kafka 4.2.2 and 4.4.0 refuse an array of more than 1,000,000 elements, and more than
-10,000 unknown tagged fields in a section.
+The generated messages of Apache Kafka 4.2.2 and 4.4.0 refuse an array of more than 1,000,000 elements.
 """
+
+MAX_TAGGED: Final = 10_000
+"""Largest number of tagged fields in a section, as in the generated messages of Apache Kafka 4.2.2 and 4.4.0."""
 
 MAX_STRING: Final = 0x7FFF
 """Largest number of bytes in a string."""
@@ -147,7 +149,7 @@ def skip_tagged(data: bytes, position: int, remaining: int) -> tuple[int, int]:
     `position` is that of its count, and `remaining` says how many are allowed.
     """
     count, position = read_uvarint(data, position)
-    if count > remaining:
+    if count > remaining or count > MAX_TAGGED:
         not_allowed(position)
     for _ in range(count):
         _tag, position = read_uvarint(data, position)

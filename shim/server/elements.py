@@ -16,12 +16,15 @@ FEW: Final = 10_000
 
 _OF_FEW: Final = frozenset(
     (
+        ApiKey.JOIN_GROUP,
         ApiKey.LEAVE_GROUP,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.DELETE_RECORDS,
         ApiKey.ADD_PARTITIONS_TO_TXN,
         ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.DESCRIBE_LOG_DIRS,
         ApiKey.CREATE_PARTITIONS,
@@ -38,6 +41,8 @@ _OF_FEW: Final = frozenset(
         ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.DESCRIBE_QUORUM,
         ApiKey.UPDATE_FEATURES,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
         ApiKey.ALTER_SHARE_GROUP_OFFSETS,
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
         ApiKey.INITIALIZE_SHARE_GROUP_STATE,
@@ -45,8 +50,9 @@ _OF_FEW: Final = frozenset(
         ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
     )
 )
-"""Changes and questions of administrators, whose rules take a request as a whole: 100,000 elements take up to a second.
-A client's own requests, such as those that name all its partitions, are not among them."""
+"""Changes and questions of administrators, whose rules take a request or one of its elements as a whole: 100,000
+elements take up to a second. A client's requests that name all its partitions are not among them; JoinGroup names only
+its protocols."""
 
 
 def elements_accepted(key: int) -> int:

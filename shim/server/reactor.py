@@ -47,9 +47,9 @@ TURN: Final = 0.002
 HANDSHAKES: Final = 0.001
 """Seconds after which no further step of a handshake begins before ready clients are served."""
 STALLED: Final = 30.0
+"""Seconds that a client may leave an answer unread, or a TLS handshake undone."""
 REST: Final = 1.0
 """Seconds between two looks at the rate of new connections, while there are too many."""
-"""Seconds that a client may leave an answer unread, or a TLS handshake undone."""
 _NOTHING: Final = memoryview(b"")
 _READABLE: Final = select.EPOLLIN if AVAILABLE else 0
 WRITABLE: Final = select.EPOLLOUT if AVAILABLE else 0

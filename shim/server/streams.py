@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
@@ -28,9 +29,9 @@ RECEIVE_BYTES: Final = 64 * 1024
 STALLED: Final = 30.0
 """Seconds that a client may leave an answer unread, or a TLS handshake undone."""
 ACCEPT_AGAIN: Final = 0.1
+"""Seconds until connections are accepted again after a listener has raised."""
 REST: Final = 0.2
 """Seconds between two looks at the limits of connections, while a new one waits."""
-"""Seconds until connections are accepted again after a listener has raised."""
 
 
 class StreamConnection:
@@ -57,6 +58,8 @@ class StreamConnection:
         self._readable = trio.Event()
         self._readable.set()
         self._scope = trio.CancelScope()
+        self._is_heard = False
+        """True once the client has said all that it says."""
 
     def send(self, data: bytes) -> bool:
         """See `Transport.send`."""
@@ -90,10 +93,20 @@ class StreamConnection:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._guarded, self._send_all)
                     await self._guarded(self._receive_all)
-                    nursery.cancel_scope.cancel()
+                    # The client may have closed its own side only: the answers so far are for it.
+                    self._is_heard = True
+                    self._something_unsent.set()
+                if isinstance(self._stream, trio.SSLStream):
+                    await self._say_goodbye(self._stream)
         finally:
             self.session.lost()
             await trio.aclose_forcefully(self._stream)
+
+    async def _say_goodbye(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
+        """End TLS, so that the client knows that no answer was cut off."""
+        with trio.move_on_after(STALLED), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            socket_stream, _ = await stream.unwrap()
+            await trio.aclose_forcefully(socket_stream)
 
     async def _guarded(self, carry: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -106,7 +119,9 @@ class StreamConnection:
             await self._readable.wait()
             try:
                 data = await self._stream.receive_some(RECEIVE_BYTES)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
+            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                if isinstance(error.__cause__, ssl.SSLError):
+                    self.session.refuse(f"broken TLS: {error.__cause__}")
                 return
             if not data:
                 return
@@ -121,10 +136,12 @@ class StreamConnection:
             self._cluster.settle(now)
 
     async def _send_all(self) -> None:
-        while True:
+        while not self._is_heard or self._unsent:
             await self._something_unsent.wait()
             self._something_unsent = trio.Event()
             data, self._unsent = self._unsent, bytearray()
+            if not data:
+                continue
             with trio.move_on_after(STALLED) as timeout:
                 try:
                     await self._stream.send_all(data)

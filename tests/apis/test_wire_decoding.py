@@ -71,7 +71,8 @@ def test_golden_bytes(version: int, note: str | None, data: str) -> None:
         (2, "01 01 01 ffffffff0f 00", "array of 4294967294 elements with 1 bytes left", 8),
         (2, "01 01 01 00 00000000", "null where there can be none", 4),
         (2, "01 01 01 01 00000000", "the data ends, at 8, within a value", 4),
-        (2, "01 01 01 01 00000000 ffffffff0f", "the data ends, at 13, within a value", 4),
+        (2, "01 01 01 01 00000000 ffffffff0f", "more elements than are accepted", 13),
+        (2, "01 01 01 01 00000000 09", "the data ends, at 9, within a value", 4),
         (2, "01 01 01 01 00000000 01 05 0a", "a value goes past the end, 11", 11),
     ],
 )
@@ -210,3 +211,14 @@ def test_tagged_fields_count_as_elements() -> None:
     assert Nested.decoder(1)(with_tags, 0, 5)[1] == len(with_tags)
     with pytest.raises(DecodeError, match="more elements than are accepted"):
         Nested.decoder(1)(with_tags, 0, 4)
+
+
+def test_a_section_has_at_most_ten_thousand_tagged_fields() -> None:
+    for message, encoded in ((Nested(), Nested().encode(1)), (Everything(), Everything().encode(2))):
+        decode = type(message).decoder(2 if isinstance(message, Everything) else 1)
+        assert encoded.endswith(b"\x00")
+        with_tags = encoded[:-1] + write_uvarint(10_000) + b"\x7f\x00" * 10_000
+        assert decode(with_tags, 0, 20_000)[1] == len(with_tags)
+        one_more = encoded[:-1] + write_uvarint(10_001) + b"\x7f\x00" * 10_001
+        with pytest.raises(DecodeError, match="more elements than are accepted"):
+            decode(one_more, 0, 20_000)

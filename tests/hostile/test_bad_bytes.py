@@ -57,7 +57,7 @@ CLOSED = {
     "an array longer than the frame": frame(struct.pack(">hhih", 3, 1, 7, -1) + struct.pack(">i", 2**31 - 1)),
     "too many elements": frame(struct.pack(">hhih", 3, 1, 7, -1) + struct.pack(">i", 100_001) + bytes(2 * 100_001)),
     "too many tagged fields": frame(
-        struct.pack(">hhih", 12, 4, 7, -1) + b"\x00\x02g" + bytes(4) + b"\x02m\x00\xa1\x8d\x06" + bytes(2 * 100_001)
+        struct.pack(">hhih", 12, 4, 7, -1) + b"\x00\x02g" + bytes(4) + b"\x02m\x00\x91\x4e" + bytes(2 * 10_001)
     ),
     "a compact length past the end": frame(struct.pack(">hhih", 12, 4, 7, -1) + b"\x00\xff\xff\xff\xff\x0f"),
     "a varint that does not end": frame(struct.pack(">hhih", 12, 4, 7, -1) + b"\x00" + b"\xff" * 12),

@@ -26,8 +26,9 @@ from kafka_shim.apis.wire.frames import FrameSplitter
 from kafka_shim.security.certificates import TestAuthority
 from kafka_shim.security.tls import tls_of
 from kafka_shim.server import reactor
+from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.encrypted import EARLY_BYTES, TlsConnection
-from kafka_shim.server.server import listen
+from kafka_shim.server.server import ServerConfig, listen
 from kafka_shim.testing import CoordinatorServer
 from tests.server.wire import Client, cluster, request
 from tests.waiting import PATIENCE_S
@@ -56,9 +57,10 @@ def wrapped(sock: socket.socket) -> ssl.SSLSocket:
     return context().wrap_socket(sock, server_hostname="127.0.0.1")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[CoordinatorServer]:
-    with CoordinatorServer(topics={"orders": 1000}, config=LISTENERS) as made:
+@pytest.fixture(scope="module", params=[True, False], ids=["reactor", "streams"])
+def server(request: pytest.FixtureRequest) -> Iterator[CoordinatorServer]:
+    config = ServerConfig(epoll=request.param, cluster=ClusterConfig(topics={"orders": 1000}))
+    with CoordinatorServer(server_config=config, config=LISTENERS) as made:
         yield made
 
 
@@ -205,7 +207,6 @@ def test_a_connection_that_ends_inside_a_record_is_forgotten(server: Coordinator
         assert client.is_closed_by_server()
     assert serves(server)
     network = server.server.network
-    assert isinstance(network, reactor.Reactor)
     with Client(server.bootstrap_of("OPEN")) as plain:
         assert plain.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
         while len(server.call(lambda: list(network.connections))) > 1:
