@@ -2,7 +2,7 @@
 
 A printable character stays. All others become escapes, such as `\\x1b` and `\\u202e`: terminals obey some of them, some
 end a line and so forge the next one, some turn the direction of the following text, and some have no encoding. A name
-of a client may have 32,767 bytes; people see its first 200 characters. JSON and other text for programs stays as it is.
+of a client may have 32,767 bytes; people see 200 characters of it at most. JSON and other text for programs stays as it is.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ LONGEST_LINE: Final = 10_000
 
 
 def readable(text: str, most: int = LONGEST) -> str:
-    """Return the text with escapes; an ellipsis ends a text of more than `most` characters."""
-    if len(text) > most:
-        text = f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    """Return the text with escapes; an ellipsis ends what would be longer than `most` characters with them."""
+    shown = _escaped(text[: most + 1])
+    return shown if len(shown) <= most else f"{shown[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def readable_lines(text: str) -> str:
     """Return a text of several lines with escapes within each line; lines may have any length."""
-    return "\n".join(readable(line, len(line)) for line in text.split("\n"))
+    return "\n".join(map(_escaped, text.split("\n")))
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -28,6 +28,8 @@ def test_an_ellipsis_ends_a_long_text() -> None:
     assert readable("x" * LONGEST) == "x" * LONGEST
     assert readable("x" * 30_000) == "x" * (LONGEST - 1) + "…"
     assert readable("x" * 30, 10) == "xxxxxxxxx…"
+    assert readable("\x1b" * 10, 10) == "\\x1b\\x1b\\…"
+    assert readable("\x1b" * 2, 8) == "\\x1b\\x1b"
 
 
 def test_line_feeds_of_our_own_stay() -> None:

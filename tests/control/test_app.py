@@ -24,6 +24,7 @@ from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignm
 from kafka_shim.control.app import make_app
 from kafka_shim.control.server import serve_control
 from kafka_shim.server.cluster import Cluster
+from kafka_shim.server.failures import Border
 from kafka_shim.server.server import ServerConfig, serve
 from kafka_shim.testing import open_coordinator
 from kafka_shim.trace.causes import Cause
@@ -126,6 +127,15 @@ async def test_health_says_whether_every_partition_is_served() -> None:
         answer = await http.get("/health")
         assert answer.status_code == 503
         assert answer.json()["partitions"] == {"loading": 1}
+
+
+async def test_health_counts_the_exceptions_that_guards_have_caught() -> None:
+    async with serving() as (served, http):
+        for border in (Border.TIMER, Border.LABORATORY, Border.TIMER):
+            served.failures.note(border, "a test", ValueError("a mistake of ours"))
+        answer = await http.get("/health")
+        assert answer.status_code == 200
+        assert answer.json() == {"status": "ok", "failures": {"timer": 2, "laboratory": 1}}
 
 
 async def test_listing_many_groups_gives_way_to_others() -> None:

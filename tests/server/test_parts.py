@@ -21,6 +21,7 @@ from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.metadata import MetadataRequest
 from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_shim.apis.profiles import is_served
@@ -350,6 +351,32 @@ def test_long_frames_of_many_connections_take_turns_with_others(tmp_path: Path) 
         for sender, peer in zip(senders, peers, strict=True):
             sender.join()
             peer.sock.close()
+
+
+def test_metadata_of_all_topics_for_many_connections_takes_turns_with_others(tmp_path: Path) -> None:
+    """It is the request that every client sends first; sixty of them stopped all others for half a minute."""
+    question = request_bytes(MetadataRequest(topics=None), 9)
+    with serving(tmp_path) as server, server.connect() as bystander:
+        for first in range(0, 2000, 500):
+            creation = creations(*(f"topic-{number}" for number in range(first, first + 500)))
+            created: Any = bystander.ask(creation, 7)
+            assert {topic.error_code for topic in created.topics} == {0}
+        peers = [server.connect() for _ in range(60)]
+        for peer in peers:
+            peer.sock.sendall(frame(question) * 3)
+        answers = 0
+        waiting = {peer.sock: peer for peer in peers}
+        read = dict.fromkeys(waiting, 0)
+        while waiting:
+            assert bystander.ask(HeartbeatRequest("g", 1, "m"), 3).error_code == 25
+            answers += 1
+            for sock in select.select(list(waiting), [], [], 0)[0]:
+                assert waiting[sock].read_frame() is not None
+                read[sock] += 1
+                if read[sock] == 3:
+                    del waiting[sock]
+                    sock.close()
+        assert answers > 60
 
 
 def test_connection_that_ends_amid_the_parts_ends_its_exchange() -> None:
