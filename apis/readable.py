@@ -2,7 +2,8 @@
 
 A printable character stays. All others become escapes, such as `\\x1b` and `\\u202e`: terminals obey some of them, some
 end a line and so forge the next one, some turn the direction of the following text, and some have no encoding. A name
-of a client may have 32,767 bytes; people see 200 characters of it at most. JSON and other text for programs stays as it is.
+of a client may have 32,767 bytes; people see 200 characters of it at most. JSON and other text for programs stays as
+it is.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ MANY: Final = {
     "ShareAcknowledge": "partitions",
     "DescribeTopicPartitions": "topics",
 }
-"""The APIs whose step may be longer, with all that a client names in one of their requests: to accept fewer would refuse
-large clusters. `docs/limits-of-requests.md` names them."""
+"""The APIs whose step may be longer, with the things that a client names in one of their requests: a lower bound would
+refuse large clusters. `docs/limits-of-requests.md` names them."""
 BYTES_A_BYTE: Final = 20
 MEMORY_MIB: Final = 128
 """The aims for memory: so many bytes for each byte of a request, or so many MiB in all."""

@@ -76,7 +76,7 @@ UNUSABLE: Final = 2
 
 
 class Advertised(ParamType[tuple[str, int | None]]):
-    """`HOST` or `HOST:PORT`, with an IPv6 address in brackets where a port follows."""
+    """`HOST` or `HOST:PORT`, with an IPv6 address in brackets."""
 
     name = "HOST[:PORT]"
 
@@ -85,6 +85,9 @@ class Advertised(ParamType[tuple[str, int | None]]):
             return value
         host, colon, port = value.rpartition(":")
         if not colon or (":" in host and not host.endswith("]")):
+            # The end of an address without brackets may be meant as a port.
+            if ":" in value and not (value.startswith("[") and value.endswith("]")):
+                self.fail(f"{value!r} needs brackets around its address: [ADDRESS] or [ADDRESS]:PORT.", param, ctx)
             return value.strip("[]"), None
         if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
             self.fail(f"{value!r} is not of the form HOST or HOST:PORT.", param, ctx)
@@ -317,7 +320,9 @@ def trace() -> None:
 @trace.command()
 @click.option("--upstream", type=Address(), required=True, help="A broker of the cluster.")
 @click.option("--listen", type=Address(), default="127.0.0.1:9092", show_default=True, help="Port 0 is any free port.")
-@click.option("--advertise", metavar="HOST", help="The host for clients; the one listened on by default.")
+@click.option(
+    "--advertise", type=Advertised(), metavar="HOST", help="The host for clients; the one listened on by default."
+)
 @click.option(
     "--trace",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -92,7 +92,7 @@ def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -> dict
 def _lag(cluster: Cluster, topic: str, partition: int, offset: int) -> int | None:
     of_topic = cluster.topics.named(topic)
     there = None if of_topic is None else of_topic.partition(partition)
-    return None if there is None else max(0, there.log.readable_end(committed=True) - offset)
+    return None if there is None else there.log.readable_end(committed=True) - offset
 
 
 def _member(member: MemberDescription) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from kafka_shim.security.tls import Tls
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.group_log import GroupLog
 from kafka_shim.server.journal import Journal
-from kafka_shim.server.listening import not_listening, raise_file_limit
+from kafka_shim.server.listening import host_and_port, not_listening, raise_file_limit
 from kafka_shim.server.log_lines import log_to_stderr
 from kafka_shim.server.server import Server, ServerConfig, serve, the_only
 from kafka_shim.server.trace_file import TraceFile
@@ -134,7 +134,8 @@ def _warn(options: Options, config: ServerConfig) -> None:
     guards.append((options.control or _LOCAL, "its token alone"))
     for (host, port), guard in guards:
         if not is_loopback(host):
-            log.warning("other machines can reach %s:%d, which has %s: they may change everything", host, port, guard)
+            address = host_and_port(host, port)
+            log.warning("other machines can reach %s, which has %s: they may change everything", address, guard)
 
 
 async def _resolve(server: Server) -> None:

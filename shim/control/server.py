@@ -29,6 +29,7 @@ from kafka_shim.control.addresses import is_loopback
 from kafka_shim.control.app import make_app
 from kafka_shim.control.workbench import Workbench
 from kafka_shim.security.tls import Tls
+from kafka_shim.server.listening import host_and_port
 from kafka_shim.server.reactor import BetweenSteps, Reactor
 from kafka_shim.server.server import Server, renew
 
@@ -264,7 +265,7 @@ async def _secret(stream: trio.SocketStream, tls: Tls) -> trio.SSLStream[trio.So
 
 def _url(listener: trio.SocketListener, scheme: str) -> str:
     host, port, *_ = listener.socket.getsockname()
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+    return f"{scheme}://{host_and_port(host, port)}"
 
 
 def _end_what_is_unread(listener: trio.socket.SocketType) -> None:

@@ -239,7 +239,8 @@ class TopicData:
         """Return the number of records after the committed offset, by topic and partition.
 
         A partition that a member of a classic or consumer group owns counts from its first record until it has an
-        offset, so that a sum of 0 says that all is committed. Raises ValueError for a group that does not exist, and
+        offset, so that a sum of 0 says that all is committed. As in Kafka's tool the number is below 0 for an offset
+        beyond the end. Raises ValueError for a group that does not exist, and
         for one without a member and without an offset.
         """
         groups = self.cluster.ownership.owner_of(group).groups
@@ -257,7 +258,7 @@ class TopicData:
             partition = topic.partition(index) if topic is not None else None
             if partition is not None:
                 read = places.get((name, index), partition.log.start_offset)
-                behind[name, index] = max(partition.log.readable_end(committed=True) - read, 0)
+                behind[name, index] = partition.log.readable_end(committed=True) - read
         return behind
 
     def _owned(self, group: Group | None) -> set[tuple[str, int]]:

@@ -20,6 +20,7 @@ from kafka_shim.apis.wire import EncodeError
 from kafka_shim.relay.addresses import NamedBroker
 from kafka_shim.relay.proxied_connection import MAX_IN_FLIGHT, BrokersAnswer, ProxiedConnection
 from kafka_shim.relay.record import Record
+from kafka_shim.server.listening import host_and_port
 
 log: Final = logging.getLogger("kafka_shim.relay")
 
@@ -128,7 +129,8 @@ class Relay:
                 broker.local_port = await self._listen(0, broker)
             except OSError as error:
                 self.note(f"there is no port for broker {broker.node_id}: {error}")
-        log.info("broker %d at %s:%d is port %d here", broker.node_id, broker.host, broker.port, broker.local_port)
+        there = host_and_port(broker.host, broker.port)
+        log.info("broker %d at %s is port %d here", broker.node_id, there, broker.local_port)
         broker.listening.set()
 
     async def _replace_address(self, broker_address: NamedBroker) -> None:

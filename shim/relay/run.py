@@ -15,7 +15,7 @@ import trio
 
 from kafka_shim.relay.record import Record
 from kafka_shim.relay.relay import Relay
-from kafka_shim.server.listening import not_listening, raise_file_limit
+from kafka_shim.server.listening import host_and_port, not_listening, raise_file_limit
 from kafka_shim.server.log_lines import log_to_stderr
 from kafka_shim.server.server import the_only
 from kafka_shim.server.trace_file import TraceLog
@@ -35,7 +35,7 @@ class Options:
 
     upstream: tuple[str, int]
     listen: tuple[str, int]
-    advertise: str | None
+    advertise: tuple[str, int | None] | None
     trace: Path
     log_level: str = "info"
     tls: ssl.SSLContext | None = None
@@ -46,7 +46,9 @@ def run(options: Options) -> None:
     log_to_stderr(options.log_level)
     raise_file_limit()
     host, port = options.listen
-    advertise = options.advertise or host
+    advertise, advertised_port = options.advertise or (host, None)
+    if advertised_port is not None:
+        raise Unusable("Give --advertise a host alone: each broker of the cluster gets a port of its own.")
     if advertise in _ANY:
         raise Unusable("Name a host that clients can reach with --advertise.")
     try:
@@ -54,8 +56,7 @@ def run(options: Options) -> None:
             if options.tls is not None:
                 options.tls.wrap_socket(connection, server_hostname=options.upstream[0]).close()
     except OSError as error:
-        upstream = "{}:{}".format(*options.upstream)
-        raise Unusable(f"{upstream} cannot be reached: {error.strerror or error}.") from error
+        raise Unusable(f"{host_and_port(*options.upstream)} cannot be reached: {error.strerror or error}.") from error
     relays: list[Relay] = []
     clock = time.monotonic
 
@@ -84,7 +85,7 @@ async def _run(relay: Relay, trace: TraceLog) -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(relay.run)
             nursery.start_soon(trace.run)
-            print(f"ready kafka={relay.advertise}:{relay.port} trace={trace.path}", flush=True)
+            print(f"ready kafka={host_and_port(relay.advertise, relay.port)} trace={trace.path}", flush=True)
             async for _ in signals:
                 break
             log.info("stopping")

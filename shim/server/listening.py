@@ -1,4 +1,6 @@
-"""Listening of a process: files for its connections, and the sentence for an address that it cannot have."""
+"""Listening of a process: the form of its addresses, the sentence for one that it cannot have, and files for its
+connections.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,13 @@ import errno
 import socket
 
 
+def host_and_port(host: str, port: int) -> str:
+    """Return `HOST:PORT`, with an IPv6 address in brackets, as clients take it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def not_listening(address: tuple[str, int], error: OSError) -> str:
     """Return the sentence for an address on which no server can listen."""
-    host, port = address
     if error.errno == errno.EADDRINUSE:
         advice = "end the other server, or choose another port; port 0 is any free port"
     elif error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
@@ -17,7 +23,7 @@ def not_listening(address: tuple[str, int], error: OSError) -> str:
         advice = "choose a port from 1024 on"
     else:
         advice = "choose another address"
-    return f"{host}:{port} cannot be listened on: {error.strerror or error}; {advice}."
+    return f"{host_and_port(*address)} cannot be listened on: {error.strerror or error}; {advice}."
 
 
 def raise_file_limit() -> int | None:

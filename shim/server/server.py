@@ -22,6 +22,7 @@ from kafka_shim.server import delegation_tokens, reactor, scram_users, secured
 from kafka_shim.server.cluster import Cluster, ClusterConfig
 from kafka_shim.server.compose import make_cluster
 from kafka_shim.server.encrypted import TlsConnection
+from kafka_shim.server.listening import host_and_port
 from kafka_shim.server.node import Node
 from kafka_shim.server.reactor import Reactor
 from kafka_shim.server.secured import Door
@@ -354,10 +355,7 @@ def unchecked() -> ssl.SSLContext:
 
 
 def _joined(addresses: Sequence[Address]) -> str:
-    return ",".join(
-        f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
-        for address in addresses
-    )
+    return ",".join(host_and_port(address.host, address.port) for address in addresses)
 
 
 def _reachable(host: str) -> str:

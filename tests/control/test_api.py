@@ -59,11 +59,11 @@ def test_the_api_shows_the_lag_and_the_kind_of_a_group(server: CoordinatorServer
     puppet = server.consumer_puppet("behind", ["orders"])
     server.group("behind").stable(members=1)
     server.produce("orders", "a", "b", "c", partition=1)
-    puppet.commit({("orders", 1): 1, ("orders", 3): 0})
-    server.group("behind").committed("orders", 1, at_least=1)
+    puppet.commit({("orders", 1): 1, ("orders", 2): 87, ("orders", 3): 0})
+    server.group("behind").committed("orders", 2, at_least=87)
     found = answer_to(http, "GET", "/v1/groups/behind")
     assert (found["type"], found["state"]) == ("consumer", "Stable")
-    assert [(each["partition"], each["lag"]) for each in found["offsets"]] == [(1, 2), (3, 0)]
+    assert [(each["partition"], each["lag"]) for each in found["offsets"]] == [(1, 2), (2, -87), (3, 0)]
 
 
 def test_the_document_has_every_kind_of_group_and_every_state() -> None:

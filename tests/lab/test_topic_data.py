@@ -103,6 +103,8 @@ def test_what_a_member_owns_and_has_never_committed_is_lag(kind: str) -> None:
         assert server.lag("billing") == {("orders", 0): 2, ("orders", 1): 0}
         member.commit({("orders", 0): 2})
         assert server.lag("billing") == {("orders", 0): 0, ("orders", 1): 0}
+        member.commit({("orders", 1): 87})
+        assert server.lag("billing") == {("orders", 0): 0, ("orders", 1): -87}
 
 
 def test_the_lag_of_a_group_with_neither_an_offset_nor_a_member_is_refused() -> None:

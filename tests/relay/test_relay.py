@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -85,6 +86,17 @@ def test_real_clients_are_relayed_and_traced(tmp_path: Path) -> None:
     assert [each["offset"] for each in commit["offsets"]] == [5, 5, 5]
     leavers = [event["member_id"] for event in events if event["event"] == "member" and event["change"] == "left"]
     assert leavers == [ids[1]]
+
+
+def test_clients_reach_a_relay_at_an_ipv6_address(tmp_path: Path) -> None:
+    serve = ["serve", "--listen", "[::1]:0", "--store", "memory:", "--topic", "orders:1"]
+    relay = ["trace", "record", "--listen", "[::1]:0", "--trace", str(tmp_path / "trace.jsonl")]
+    with running(*serve) as upstream, running(*relay, "--upstream", upstream) as bootstrap:
+        assert re.fullmatch(r"\[::1\]:\d+", bootstrap)
+        client = AdminClient({"bootstrap.servers": bootstrap, "broker.address.family": "v6"})
+        metadata = client.list_topics(timeout=20)
+        assert set(metadata.topics) == {"orders"}
+        assert [each.host for each in metadata.brokers.values()] == ["::1"]
 
 
 # In this process, in front of a broker of the test's
@@ -229,6 +241,8 @@ def test_unusable_options_are_one_sentence(tmp_path: Path) -> None:
             (["--upstream", there, "--trace", str(tmp_path)], "is a directory"),
             (["--upstream", there, "--trace", str(tmp_path / "no" / "t.jsonl")], "cannot be written"),
             (["--upstream", there, "--listen", "0.0.0.0:0", "--trace", trace], "--advertise"),
+            (["--upstream", there, "--advertise", "::1:29402", "--trace", trace], "needs brackets"),
+            (["--upstream", there, "--advertise", "[::1]:29402", "--trace", trace], "a host alone"),
             (["--upstream", "nonsense"], "HOST:PORT"),
         ):
             done = run.invoke(cli, ["trace", "record", *options])

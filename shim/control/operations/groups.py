@@ -119,7 +119,9 @@ class CommittedOffset(Answer, kw_only=True):
     leader_epoch: int
     metadata: str
     commit_timestamp: Annotated[int, Meta(description="Milliseconds of Unix time.")]
-    lag: Annotated[int | None, Meta(description="Records behind it; null if the broker has no such partition.")]
+    lag: Annotated[
+        int | None, Meta(description="Records after it, below 0 if the log ends before it; null without the partition.")
+    ]
 
 
 class TopologyNode(Answer, kw_only=True):

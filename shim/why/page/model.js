@@ -436,6 +436,7 @@ class Model {
   lagsOf(group) {
     // Every frame asks.
     if (group.lags?.events !== this.events) {
+      // An end may be older than a commit, so a trace cannot tell an offset beyond the end.
       const known = [...group.committed].filter(([key]) => this.ends.has(key));
       group.lags = { events: this.events, of: new Map(known.map(([key, offset]) => [key, Math.max(0, this.ends.get(key) - offset)])) };
     }
