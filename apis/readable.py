@@ -17,7 +17,7 @@ LONGEST_LINE: Final = 10_000
 
 
 def readable(text: str, most: int = LONGEST) -> str:
-    """Return the text with escapes; an ellipsis ends what would be longer than `most` characters with them."""
+    """Return the text with escapes; an ellipsis cuts it at `most` characters, escapes included."""
     shown = _escaped(text[: most + 1])
     return shown if len(shown) <= most else f"{shown[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
 

@@ -1,7 +1,7 @@
 """Decoder compiler: straight-line Python source that decodes one message class in one version.
 
 One `struct` call reads a run of fixed-width fields, including the length or count that follows them and structs in
-place. Rare cases (long varints, nulls, tagged fields) are left to `primitives.py`, arrays whose elements all look alike
+place. Rare cases (long varints, nulls, tagged fields) are left to `primitives.py`, arrays of elements that look alike
 to `strides.py`.
 
 Bounds: an index past the end raises IndexError, and a short `struct` read raises `struct.error`. A slice that is too

@@ -166,7 +166,7 @@ def tagged_span(data: bytes, position: int) -> tuple[int, int]:
 
 
 def too_many(count: int, data: bytes, position: int) -> NoReturn:
-    """Refuse an array whose elements cannot fit into the data."""
+    """Refuse an array of more elements than fit into the data."""
     raise DecodeError(f"array of {count} elements with {max(0, len(data) - position)} bytes left", position)
 
 
@@ -186,5 +186,5 @@ def null(position: int) -> NoReturn:
 
 
 def wrong_size(position: int) -> NoReturn:
-    """Refuse a tagged field whose value does not fill its size."""
+    """Refuse a tagged field with a value of another size than it says."""
     raise DecodeError("a tagged field is not of the size it says", position)

@@ -1,8 +1,8 @@
 """The control server: the app on hypercorn's trio connections, in the coordinator's own nursery.
 
-The number of connections is bounded, and an error on one connection ends nothing else. A stop does not wait for slow
-clients, not even for one that does not read its answer. The server speaks HTTP/1.1 alone: a connection has one request
-at a time, so a limit of connections limits answers too.
+The number of connections is bounded, and an error on one connection does not touch the others. A stop does not wait for
+slow clients, not even for one that does not read its answer. The server speaks HTTP/1.1 alone: a connection has one
+request at a time, so a limit of connections limits answers too.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ async def _rehearse(workbench: Workbench, lab: bool) -> None:
 
 
 class _Answering(ASGIWrapper):
-    """An application whose client may disconnect during the answer."""
+    """An application for a client that may disconnect during the answer."""
 
     async def __call__(self, *arguments: Any) -> None:
         try:
@@ -247,7 +247,7 @@ class Connections:
     def close(self) -> None:
         """Close the remaining connections."""
         for stream in list(self._open):
-            # Not the stream: hypercorn shields what it sends, and only a dead socket ends that.
+            # Not the stream: hypercorn shields its sends, and only a dead socket ends that.
             stream.socket.close()
 
 

@@ -109,7 +109,7 @@ class ClientAssignorScript(ConsumerScript):
 
 
 class ClientAssignorPuppet(ConsumerPuppet):
-    """One member. `installed` are the group epochs whose assignment it computed; `metadata` and `assignor_error` are
+    """One member. `installed` are the group epochs of its computations; `metadata` and `assignor_error` are
     the assignor's in its assignment, `pending` the partitions it waits for.
     """
 
@@ -127,7 +127,7 @@ class ClientAssignorPuppet(ConsumerPuppet):
         self._sends_assignors = True
 
     def say(self, *assignors: PuppetAssignor) -> None:
-        """Use these assignors from now on, or new metadata of theirs; the next heartbeat sends them."""
+        """Use these assignors from now on, or their new metadata; the next heartbeat sends them."""
         self.assignors = assignors
         self._sends_assignors = True
 

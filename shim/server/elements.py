@@ -50,7 +50,7 @@ _OF_FEW: Final = frozenset(
         ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
     )
 )
-"""Changes and questions of administrators, whose rules take a request or one of its elements as a whole: 100,000
+"""Changes and questions of administrators. Their rules take a request or one of its elements as a whole: 100,000
 elements take up to a second. A client's requests that name all its partitions are not among them; JoinGroup names only
 its protocols."""
 

@@ -296,7 +296,7 @@ async def _run(server: Server, entrances: Sequence[_Entrance], task_status: trio
 
 
 async def renew(tls: Tls) -> None:
-    """Give new connections a certificate whose files have changed, until cancelled."""
+    """Give new connections a certificate after a change of its files, until cancelled."""
     while True:
         await trio.sleep(RENEWAL_SECONDS)
         try:
@@ -346,7 +346,7 @@ def listen(host: str, port: int, count: int) -> list[socket.socket]:
 
 
 def unchecked() -> ssl.SSLContext:
-    """Return the TLS settings for connections to other processes, whose certificates are for clients and need not name
+    """Return the TLS settings for connections to other processes. Their certificates are for clients and need not name
     them."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -1,4 +1,4 @@
-"""What people see of a client's text."""
+"""Escapes in texts of clients, as people see them."""
 
 import pytest
 

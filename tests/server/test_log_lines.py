@@ -1,4 +1,4 @@
-"""The log of a server: one line of bounded length for each message, whatever a client sends."""
+"""The log of a server: one line of bounded length for each message, also with hostile names."""
 
 from __future__ import annotations
 
