@@ -228,6 +228,13 @@ class DocumentKey(NamedTuple):
     record_type: Literal[-5] = -5
 
 
+class ShareGroupStartsKey(NamedTuple):
+    """Type -6, our own: the offsets at which a share group begins in partitions, as set by requests."""
+
+    group: str
+    record_type: Literal[-6] = -6
+
+
 class UnknownKey(NamedTuple):
     """A type that is unknown to this code; `raw` is the whole key."""
 
@@ -263,6 +270,7 @@ Key: TypeAlias = (
     | GroupOptionsKey
     | RegisteredGroupKey
     | DocumentKey
+    | ShareGroupStartsKey
     | UnknownKey
 )
 
@@ -271,6 +279,7 @@ _TOPIC_PARTITION_KEYS: Final[dict[int, Callable[[str, str, int], Key]]] = {
     1: OffsetCommitKey,
 }
 _ONE_NAME_KEYS: Final[dict[int, Callable[[str], Key]]] = {
+    -6: ShareGroupStartsKey,
     -4: RegisteredGroupKey,
     -3: GroupOptionsKey,
     -2: TransactionKey,

@@ -50,6 +50,7 @@ from kafka_shim.persistence.keys import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupMemberMetadataKey,
     ShareGroupMetadataKey,
+    ShareGroupStartsKey,
     ShareGroupStatePartitionMetadataKey,
     ShareGroupTargetAssignmentMemberKey,
     ShareGroupTargetAssignmentMetadataKey,
@@ -118,12 +119,15 @@ __all__ = [
     "ShareGroupMemberMetadataValue",
     "ShareGroupMetadataKey",
     "ShareGroupMetadataValue",
+    "ShareGroupStartsKey",
+    "ShareGroupStartsValue",
     "ShareGroupStatePartitionMetadataKey",
     "ShareGroupStatePartitionMetadataValue",
     "ShareGroupTargetAssignmentMemberKey",
     "ShareGroupTargetAssignmentMemberValue",
     "ShareGroupTargetAssignmentMetadataKey",
     "ShareGroupTargetAssignmentMetadataValue",
+    "ShareStart",
     "ShareTopic",
     "ShareTopicPartitions",
     "StreamsGroupCurrentMemberAssignmentKey",
@@ -404,6 +408,21 @@ class GroupOptionsValue(Message, key=-3, versions="0"):
     heartbeat_bound_ms: int = field(int32)
 
 
+class ShareStart(Struct):
+    """The start in one partition, and the epoch of the group when it was set."""
+
+    topic_id: bytes = field(uuid)
+    partition: int = field(int32)
+    epoch: int = field(int32)
+    start_offset: int = field(int64)
+
+
+class ShareGroupStartsValue(Message, key=-6, versions="0"):
+    """The starts of a share group that requests have set."""
+
+    starts: list[ShareStart] = field(array(ShareStart))
+
+
 class UnknownValue(NamedTuple):
     """The value of an `UnknownKey`: `raw` is the whole value, with its version."""
 
@@ -439,6 +458,7 @@ _WRITTEN: Final[dict[type[Message], int]] = {
     GroupOptionsValue: 0,
     RegisteredGroupValue: 0,
     DocumentValue: 0,
+    ShareGroupStartsValue: 0,
 }
 
 _READ: Final[dict[type, tuple[type[Message], int]]] = {
@@ -466,6 +486,7 @@ _READ: Final[dict[type, tuple[type[Message], int]]] = {
     GroupOptionsKey: (GroupOptionsValue, 0),
     RegisteredGroupKey: (RegisteredGroupValue, 0),
     DocumentKey: (DocumentValue, 0),
+    ShareGroupStartsKey: (ShareGroupStartsValue, 0),
 }
 
 _INT16: Final = Packer(">h").pack

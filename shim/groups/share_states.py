@@ -1,7 +1,7 @@
 """Share states: progress of share groups in partitions, stored beside the partition leaders.
 
 Holds the data that Kafka's share coordinator stores in `__share_group_state`, in memory alone like the logs, for all
-brokers of a process. The locks on records are in `shim/broker/share_partition.py`. After Kafka's
+brokers of a process. A group keeps the starts that requests have set among its own records. The locks on records are in `shim/broker/share_partition.py`. After Kafka's
 `ShareCoordinatorShard` (semantics 4.13).
 """
 
@@ -111,9 +111,9 @@ class SharePersister:
         """Return the state as `find` does, but never create it."""
         return self._states.get(place)
 
-    def initialize(self, place: Place, epoch: int) -> None:
+    def initialize(self, place: Place, epoch: int, start_offset: int = UNINITIALIZED) -> None:
         """Create the state unless it exists."""
-        self._states.setdefault(place, ShareState(epoch))
+        self._states.setdefault(place, ShareState(epoch, start_offset))
 
     def reset(self, place: Place, epoch: int, start_offset: int) -> None:
         """Restart the group at `start_offset`, at this group epoch."""

@@ -245,6 +245,15 @@ own_pairs = st.one_of(
         st.builds(records.RegisteredGroupValue, int32s, int64s, st.booleans(), st.lists(names, max_size=3)),
     ),
     st.tuples(st.builds(records.DocumentKey, names, names), st.builds(records.DocumentValue, st.binary(max_size=9))),
+    st.tuples(
+        st.builds(records.ShareGroupStartsKey, names),
+        st.builds(
+            records.ShareGroupStartsValue,
+            st.lists(
+                st.builds(records.ShareStart, st.binary(min_size=16, max_size=16), int32s, int32s, int64s), max_size=3
+            ),
+        ),
+    ),
 )
 """Records that only our stores have."""
 

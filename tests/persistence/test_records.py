@@ -209,6 +209,7 @@ def test_keys_of_two_types_are_never_equal(name: str) -> None:
         records.GroupOptionsKey(name),
         records.RegisteredGroupKey(name),
         records.DocumentKey(name, name),
+        records.ShareGroupStartsKey(name),
     ]
     assert len(set(keys)) == len(keys)
 

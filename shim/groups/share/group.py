@@ -24,9 +24,9 @@ from kafka_shim.groups.epochs.records import Record
 from kafka_shim.groups.group import Subscription
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.share import assignor, records
-from kafka_shim.groups.share.records import Initialized, Member
+from kafka_shim.groups.share.records import Initialized, Member, Start
 from kafka_shim.groups.share.states import GroupState
-from kafka_shim.groups.share_states import Place
+from kafka_shim.groups.share_states import UNINITIALIZED, Place
 from kafka_shim.persistence.records import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupCurrentMemberAssignmentValue,
@@ -34,6 +34,7 @@ from kafka_shim.persistence.records import (
     ShareGroupMemberMetadataValue,
     ShareGroupMetadataKey,
     ShareGroupMetadataValue,
+    ShareGroupStartsKey,
     ShareGroupStatePartitionMetadataKey,
     ShareGroupStatePartitionMetadataValue,
     ShareGroupTargetAssignmentMemberKey,
@@ -44,10 +45,11 @@ from kafka_shim.persistence.records import (
 class ShareGroup(EpochGroup[Member, Partitions]):
     """State of a share group; implements `Group`.
 
-    `initialized` are the partitions with a share state, by topic id: only they are assigned.
+    `initialized` are the partitions with a share state, by topic id: only they are assigned. `starts` are those that
+    requests have set.
     """
 
-    __slots__ = ("_pending", "initialized", "topic_names")
+    __slots__ = ("_pending", "initialized", "starts", "topic_names")
 
     type = "share"
     record_classes = records.CLASSES
@@ -57,6 +59,7 @@ class ShareGroup(EpochGroup[Member, Partitions]):
         self.topic_names: Counter[str] = Counter()
         """Number of subscribed members per topic."""
         self.initialized: dict[bytes, Initialized] = {}
+        self.starts: dict[tuple[bytes, int], Start] = {}
         self._pending: bool | None = None
 
     # Derived values
@@ -148,7 +151,7 @@ class ShareGroup(EpochGroup[Member, Partitions]):
 
     def initialize(self) -> None:
         """Create the states that are missing in subscribed topics."""
-        catalogue, new_topics = self.shard.topics, {}
+        catalogue, new_topics, starts = self.shard.topics, {}, dict(self.starts)
         for name in sorted(self.topic_names):
             topic_id = catalogue.topic_id(name)
             if topic_id is None:
@@ -161,21 +164,30 @@ class ShareGroup(EpochGroup[Member, Partitions]):
                 for partition in partitions - topic.partitions:
                     place = Place(self.group_id, topic_id, partition)
                     self.shard.share_states.reset(place, self.group_epoch, 0)
+                    starts[topic_id, partition] = Start(self.group_epoch, 0)
         if new_topics:
             self.shard.write(*records.initialized(self.group_id, self.initialized | new_topics))
+            if starts != self.starts:
+                self.shard.write(*records.starts(self.group_id, starts))
             self.restore()
 
     def restore(self) -> None:
-        """Create missing states for the partitions in the group's record; states live as long as the process."""
+        """Create missing states for the partitions in the group's record, at the starts that were set; states live as
+        long as the process."""
+        new = Start(self.group_epoch, UNINITIALIZED)
         for topic_id, topic in self.initialized.items():
             for partition in topic.partitions:
-                self.shard.share_states.initialize(Place(self.group_id, topic_id, partition), self.group_epoch)
+                start = self.starts.get((topic_id, partition), new)
+                self.shard.share_states.initialize(Place(self.group_id, topic_id, partition), *start)
 
     def forget(self, topic_ids: set[bytes]) -> None:
         """Delete the group's states in these topics, and write the record without them."""
         remaining = {topic_id: topic for topic_id, topic in self.initialized.items() if topic_id not in topic_ids}
+        starts = {place: start for place, start in self.starts.items() if place[0] not in topic_ids}
         self._drop_states(topic_ids)
         self.shard.write(*records.initialized(self.group_id, remaining))
+        if starts != self.starts:
+            self.shard.write(*records.starts(self.group_id, starts))
 
     def forget_deleted(self, names: Collection[str]) -> None:
         """Delete the states in deleted topics of these names, even if a new topic has the name now."""
@@ -198,7 +210,9 @@ class ShareGroup(EpochGroup[Member, Partitions]):
         super().erase()
 
     def tombstones(self) -> list[Record]:
-        others = [(ShareGroupStatePartitionMetadataKey(self.group_id), None)]
+        others: list[Record] = [(ShareGroupStatePartitionMetadataKey(self.group_id), None)]
+        if self.starts:
+            others.append(records.starts(self.group_id, {}))
         return self.record_classes.group_tombstones(self.group_id, self.members, others)
 
     # Records
@@ -217,6 +231,9 @@ class ShareGroup(EpochGroup[Member, Partitions]):
             self.replay_target_epoch(value)
         elif record is ShareGroupStatePartitionMetadataKey:
             self._replay_initialized(value)
+        elif record is ShareGroupStartsKey:
+            starts = () if value is None else value.starts
+            self.starts = {(each.topic_id, each.partition): Start(each.epoch, each.start_offset) for each in starts}
         else:
             assert record is ShareGroupMetadataKey
             self._replay_group(value)

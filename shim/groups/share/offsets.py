@@ -27,7 +27,7 @@ from kafka_shim.groups.interface import Refusal
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.share import records
 from kafka_shim.groups.share.group import ShareGroup
-from kafka_shim.groups.share.records import Initialized
+from kafka_shim.groups.share.records import Initialized, Start
 from kafka_shim.groups.share_states import Place
 
 _NOT_HERE = "This server does not host this topic-partition."
@@ -57,6 +57,8 @@ def alter(shard: Shard, request: AlterShareGroupOffsetsRequest) -> AlterShareGro
     altered = []
     previous = {} if group is None else group.initialized
     initialized = dict(previous)
+    previous_starts = {} if group is None else group.starts
+    starts = dict(previous_starts)
     for topic in request.topics:
         topic_id = shard.topics.topic_id(topic.topic_name)
         existing = range(shard.topics.partitions_of(topic.topic_name))
@@ -69,6 +71,7 @@ def alter(shard: Shard, request: AlterShareGroupOffsetsRequest) -> AlterShareGro
                 continue
             place = Place(request.group_id, topic_id, each.partition_index)
             shard.share_states.reset(place, epoch, each.start_offset)
+            starts[topic_id, each.partition_index] = Start(epoch, each.start_offset)
             topic_state = initialized.get(topic_id, Initialized(topic.topic_name, frozenset()))
             initialized[topic_id] = topic_state._replace(partitions=topic_state.partitions | {each.partition_index})
             answer.partitions.append(AlteredPartition(each.partition_index))
@@ -77,6 +80,8 @@ def alter(shard: Shard, request: AlterShareGroupOffsetsRequest) -> AlterShareGro
         if group is None:
             shard.write(*records.epoch(request.group_id, epoch, 0))
         shard.write(*records.initialized(request.group_id, initialized))
+    if starts != previous_starts:
+        shard.write(*records.starts(request.group_id, starts))
     return AlterShareGroupOffsetsResponse(responses=altered)
 
 

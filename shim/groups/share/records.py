@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.epochs.member import EpochMember, from_records, to_records
@@ -16,12 +16,15 @@ from kafka_shim.persistence.records import (
     ShareGroupMemberMetadataValue,
     ShareGroupMetadataKey,
     ShareGroupMetadataValue,
+    ShareGroupStartsKey,
+    ShareGroupStartsValue,
     ShareGroupStatePartitionMetadataKey,
     ShareGroupStatePartitionMetadataValue,
     ShareGroupTargetAssignmentMemberKey,
     ShareGroupTargetAssignmentMemberValue,
     ShareGroupTargetAssignmentMetadataKey,
     ShareGroupTargetAssignmentMetadataValue,
+    ShareStart,
     ShareTopicPartitions,
 )
 
@@ -34,7 +37,7 @@ CLASSES: Final = RecordClasses(
     target_from=lambda value: from_records(value.topic_partitions),
     target_epoch=ShareGroupTargetAssignmentMetadataKey,
     target_epoch_value=ShareGroupTargetAssignmentMetadataValue,
-    others=(ShareGroupStatePartitionMetadataKey,),
+    others=(ShareGroupStatePartitionMetadataKey, ShareGroupStartsKey),
 )
 
 
@@ -51,6 +54,17 @@ class Initialized(NamedTuple):
 
     name: str
     partitions: frozenset[int]
+
+
+class Start(NamedTuple):
+    """The offset at which the group begins in a partition, and its epoch when a request set it."""
+
+    epoch: int
+    offset: int
+
+
+Starts: TypeAlias = Mapping[tuple[bytes, int], Start]
+"""By topic id and partition."""
 
 
 def epoch(group_id: str, group_epoch: int, metadata_hash: int) -> Record:
@@ -85,3 +99,9 @@ def initialized(group_id: str, topics: Mapping[bytes, Initialized]) -> Record:
         ]
     )
     return ShareGroupStatePartitionMetadataKey(group_id), value
+
+
+def starts(group_id: str, starts: Starts) -> Record:
+    """Return our own record of the starts; a tombstone without any."""
+    value = ShareGroupStartsValue([ShareStart(*place, *start) for place, start in starts.items()]) if starts else None
+    return ShareGroupStartsKey(group_id), value
