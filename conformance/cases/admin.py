@@ -457,6 +457,20 @@ def twice(t: Trial) -> None:
 
 
 @case(
+    "delete/expired/1",
+    "A group is deleted right after the session of its last member: the timer comes before the request",
+    source="semantics 2.9, 2.11",
+    api="DeleteGroups",
+    needs=("short-sessions",),
+)
+def delete_after_the_session(t: Trial) -> None:
+    member = t.member(session_timeout=t.limits.session)
+    t.settle([member])
+    t.lapse(t.limits.session)
+    t.equal(t.call(DeleteGroupsRequest([t.group])).results[0].error_code, 0, "the deletion's error")
+
+
+@case(
     "delete/batch/3", "No group named, none answered", source="semantics 2.11", api="DeleteGroups", level=Level.SHOULD
 )
 def nothing(t: Trial) -> None:

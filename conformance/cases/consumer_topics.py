@@ -102,6 +102,36 @@ def names_and_regex(t: Trial) -> None:
     t.until(lambda: (member.reconcile(), member.owned)[1], lambda owned: owned == expected, "they never came", REFRESH)
 
 
+@regex_case(
+    "consumer/regex/5",
+    "The deletion of a topic that a pattern matched makes one epoch",
+    source="KIP-848; semantics 4.5, 4.7",
+    uses=("DeleteTopics", "ConsumerGroupDescribe"),
+)
+def one_epoch(t: Trial) -> None:
+    kept, deleted = t.new_topic(1, f"{t.group}-x"), t.new_topic(1, f"{t.group}-y")
+    member = t.consumer(regex=f"{t.group}-.*")
+    member.join(subscribed_topic_names=[])
+    both = partitions(kept, 1) | partitions(deleted, 1)
+    t.until(lambda: (member.reconcile(), member.owned)[1], lambda owned: owned == both, "they never came", REFRESH)
+
+    def group_epoch() -> int:
+        described = t.call(ConsumerGroupDescribeRequest([t.group])).groups[0]
+        return int(described.group_epoch)
+
+    before = group_epoch()
+    t.call(DeleteTopicsRequest([DeleteTopicState(deleted)], timeout_ms=10_000))
+    t.until(
+        lambda: (member.reconcile(), member.owned)[1],
+        lambda owned: owned == partitions(kept, 1),
+        "it was never taken away",
+        REFRESH,
+    )
+    # The coordinator evaluates the pattern again meanwhile.
+    t.lapse(REFRESH * 1000, member.reconcile, every=500)
+    t.equal(group_epoch() - before, 1, "how many epochs the deletion made")
+
+
 # -- ties and second thoughts
 
 
