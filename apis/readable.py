@@ -18,8 +18,8 @@ LONGEST_LINE: Final = 10_000
 
 def readable(text: str, most: int = LONGEST) -> str:
     """Return the text with escapes; an ellipsis cuts it at `most` characters, escapes included."""
-    shown = _escaped(text[: most + 1])
-    return shown if len(shown) <= most else f"{shown[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
+    escaped = _escaped(text[: most + 1])
+    return escaped if len(escaped) <= most else f"{escaped[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def readable_lines(text: str) -> str:

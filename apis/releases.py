@@ -71,6 +71,7 @@ class Rules:
     bounds_by_number: bool               = _rule("4.4", "",    0, "A refused group setting names its bounds as numbers")
     dynamic_intervals: bool              = _rule("4.3", "",    0, "A running broker takes assignment intervals")
     cordoned_folders: bool               = _rule("4.3", "",    0, "Settings of buffers and of cordoned folders exist")
+    assignor_offload: bool               = _rule("4.4", "",    0, "Settings of assignors in threads exist, unused")
     late_remote_copies: bool             = _rule("4.4", "",    0, "Settings of late remote copies and others exist")
 # fmt: on
 

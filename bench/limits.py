@@ -61,6 +61,7 @@ MANY: Final = {
     "ShareFetch": "partitions",
     "ShareAcknowledge": "partitions",
     "DescribeTopicPartitions": "topics",
+    "DescribeConfigs": "resources",
 }
 """The APIs whose step may be longer, with the things that a client names in one of their requests: a lower bound would
 refuse large clusters. `docs/limits-of-requests.md` names them."""

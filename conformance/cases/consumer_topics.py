@@ -109,10 +109,10 @@ def names_and_regex(t: Trial) -> None:
     uses=("DeleteTopics", "ConsumerGroupDescribe"),
 )
 def one_epoch(t: Trial) -> None:
-    kept, deleted = t.new_topic(1, f"{t.group}-x"), t.new_topic(1, f"{t.group}-y")
+    stays, deleted = t.new_topic(1, f"{t.group}-x"), t.new_topic(1, f"{t.group}-y")
     member = t.consumer(regex=f"{t.group}-.*")
     member.join(subscribed_topic_names=[])
-    both = partitions(kept, 1) | partitions(deleted, 1)
+    both = partitions(stays, 1) | partitions(deleted, 1)
     t.until(lambda: (member.reconcile(), member.owned)[1], lambda owned: owned == both, "they never came", REFRESH)
 
     def group_epoch() -> int:
@@ -123,7 +123,7 @@ def one_epoch(t: Trial) -> None:
     t.call(DeleteTopicsRequest([DeleteTopicState(deleted)], timeout_ms=10_000))
     t.until(
         lambda: (member.reconcile(), member.owned)[1],
-        lambda owned: owned == partitions(kept, 1),
+        lambda owned: owned == partitions(stays, 1),
         "it was never taken away",
         REFRESH,
     )

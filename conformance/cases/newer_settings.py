@@ -85,6 +85,23 @@ def assignor_and_tags(t: Trial) -> None:
 
 
 @case(
+    "incremental-alter-configs/group/6",
+    "From 4.4 on a group takes the settings of assignors in threads, else 40",
+    source="semantics 4.10",
+    api="IncrementalAlterConfigs",
+    level=Level.SHOULD,
+)
+def assignors_in_threads(t: Trial) -> None:
+    error = E.NONE if t.rules.assignor_offload else E.INVALID_CONFIG
+    for kind in ("consumer", "share", "streams"):
+        name = f"{kind}.assignor.offload.enable"
+        for value, expected in (("false", error), ("true", error), ("perhaps", E.INVALID_CONFIG)):
+            resource = AlterConfigsResource(GROUP, t.group, [AlterableConfig(name, 0, value)])
+            answer = t.call(IncrementalAlterConfigsRequest([resource])).responses[0]
+            t.equal(answer.error_code, expected, f"the error of {name}={value}")
+
+
+@case(
     "streams/tags/1",
     "From 4.4 on a group may require client tags: other tags make an epoch, version 1 names those that a member lacks",
     source="semantics 4.10",

@@ -93,6 +93,7 @@ _BY_GROUP: Final = "share_limits_by_group"
 _OFFSETS: Final = "task_offsets"
 _ASSIGNOR: Final = "chosen_assignor"
 _TAGS: Final = "client_tags_required"
+_OFFLOAD: Final = "assignor_offload"
 DESCRIPTIONS_IN_MEMORY: Final = "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
 """The plugin that keeps topology descriptions of streams groups in memory; there is no other."""
 
@@ -107,6 +108,12 @@ def _interval(group_type: str) -> list[Setting]:
         Setting(f"group.{group_type}.{bound}{_INTERVAL}", _INT, default, 0, dynamic=not bound, rule=_BATCHED)
         for bound, default in names.items()
     ]
+
+
+def _offload(group_type: str) -> Setting:
+    """Return the setting of computations in threads. Kafka 4.4 takes it and reads it nowhere."""
+    name = f"group.{group_type}.assignor.offload.enable"
+    return Setting(name, _BOOLEAN, "true", internal=True, rule=_OFFLOAD)
 
 
 def _internal(name: str, type: ConfigType, default: str, least: int) -> Setting:
@@ -140,6 +147,7 @@ BROKER_SETTINGS: Final = _table(
         Setting("max.connections.per.ip.overrides", _STRING, ""),
         Setting("max.request.partition.size.limit", _INT, "2000", 1, dynamic=False),
         *_interval("consumer"),
+        _offload("consumer"),
         Setting("group.consumer.assignors", _LIST, "uniform,range", dynamic=False),
         Setting("group.consumer.heartbeat.interval.ms", _INT, "5000", 1, dynamic=False),
         Setting("group.consumer.max.heartbeat.interval.ms", _INT, "15000", 1, dynamic=False),
@@ -168,6 +176,7 @@ BROKER_SETTINGS: Final = _table(
         Setting("group.max.size", _INT, str(MAX_INT), 1, dynamic=False),
         Setting("group.min.session.timeout.ms", _INT, "6000", dynamic=False),
         *_interval("share"),
+        _offload("share"),
         Setting("group.share.delivery.count.limit", _INT, "5", 2, 10, dynamic=False),
         Setting("group.share.heartbeat.interval.ms", _INT, "5000", 1, dynamic=False),
         Setting("group.share.max.delivery.count.limit", _INT, "10", 5, 25, dynamic=False, rule=_BY_GROUP),
@@ -186,6 +195,7 @@ BROKER_SETTINGS: Final = _table(
         Setting("group.share.record.lock.duration.ms", _INT, "30000", 1000, dynamic=False),
         Setting("group.share.session.timeout.ms", _INT, "45000", 1, dynamic=False),
         *_interval("streams"),
+        _offload("streams"),
         Setting(
             "group.streams.acceptable.recovery.lag", _LONG, "10000", 0, dynamic=False, internal=True, rule=_OFFSETS
         ),
@@ -252,6 +262,11 @@ class GroupSetting(NamedTuple):
     most: str = ""
 
 
+def _offload_of_group(group_type: str) -> GroupSetting:
+    of_broker = _offload(group_type)
+    return GroupSetting(of_broker._replace(name=of_broker.name.removeprefix("group."), synonym=of_broker.name))
+
+
 def _bounded(group_type: str, what: str, *, least: int = 1, rule: str = "") -> GroupSetting:
     broker = f"group.{group_type}."
     default = BROKER_SETTINGS[broker + what].default
@@ -263,11 +278,13 @@ GROUP_SETTINGS: Final = {
     each.setting.name: each
     for each in [
         _bounded("consumer", "assignment.interval.ms", least=0, rule=_BATCHED),
+        _offload_of_group("consumer"),
         _bounded("consumer", "heartbeat.interval.ms"),
         _bounded("consumer", "session.timeout.ms"),
         GroupSetting(Setting("errors.deadletterqueue.copy.record.enable", _BOOLEAN, "false", rule=_QUEUES)),
         GroupSetting(Setting(DEAD_LETTER_QUEUE, _STRING, "", rule=_QUEUES)),
         _bounded("share", "assignment.interval.ms", least=0, rule=_BATCHED),
+        _offload_of_group("share"),
         GroupSetting(Setting(OFFSET_RESET, _STRING, "latest")),
         _bounded("share", "delivery.count.limit", least=2, rule=_BY_GROUP),
         _bounded("share", "heartbeat.interval.ms"),
@@ -286,6 +303,7 @@ GROUP_SETTINGS: Final = {
             )
         ),
         _bounded("streams", "assignment.interval.ms", least=0, rule=_BATCHED),
+        _offload_of_group("streams"),
         GroupSetting(Setting(TASK_ASSIGNOR, _STRING, "sticky", synonym="group.streams.assignors", rule=_ASSIGNOR)),
         _bounded("streams", "heartbeat.interval.ms"),
         GroupSetting(

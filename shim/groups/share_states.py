@@ -1,8 +1,8 @@
 """Share states: progress of share groups in partitions, stored beside the partition leaders.
 
 Holds the data that Kafka's share coordinator stores in `__share_group_state`, in memory alone like the logs, for all
-brokers of a process. A group keeps the starts that requests have set among its own records. The locks on records are in `shim/broker/share_partition.py`. After Kafka's
-`ShareCoordinatorShard` (semantics 4.13).
+brokers of a process. A group keeps the starts that requests have set among its own records. The locks on records are in
+`shim/broker/share_partition.py`. After Kafka's `ShareCoordinatorShard` (semantics 4.13).
 """
 
 from __future__ import annotations

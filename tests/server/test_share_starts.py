@@ -32,8 +32,8 @@ TOPICS = {"orders": 2, "payments": 1}
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[tuple[CoordinatorServer, Client]]:
-    """Start a server anew on what is stored: it has no memory of progress."""
+def server_on(folder: Path) -> Iterator[tuple[CoordinatorServer, Client]]:
+    """Start a server on the store of this folder: it has no memory of earlier progress."""
     store = f"sqlite:{folder}/store.db"
     with CoordinatorServer(topics=TOPICS, store=store) as server, Client(server.bootstrap) as client:
         yield server, client
@@ -56,13 +56,13 @@ def starts_of(client: Client) -> list[int]:
 
 
 def test_starts_are_there_after_a_restart(tmp_path: Path) -> None:
-    with started(tmp_path) as (_, client):
+    with server_on(tmp_path) as (_, client):
         alter(client, "orders", 3)
         alter(client, "payments", 7)
-    with started(tmp_path) as (_, client):
+    with server_on(tmp_path) as (_, client):
         assert starts_of(client) == [3, -1, 7]
         alter(client, "orders", 5, 6)
-    with started(tmp_path) as (server, client):
+    with server_on(tmp_path) as (server, client):
         assert starts_of(client) == [5, 6, 7]
         server.share_puppet("pool", ["orders"])
         server.group("pool").stable(members=1)
@@ -71,7 +71,7 @@ def test_starts_are_there_after_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["offsets", "topic", "group"])
 def test_deleted_starts_are_gone_after_a_restart(tmp_path: Path, end: str) -> None:
-    with started(tmp_path) as (server, client):
+    with server_on(tmp_path) as (server, client):
         alter(client, "orders", 3)
         alter(client, "payments", 7)
         if end == "offsets":
@@ -81,7 +81,7 @@ def test_deleted_starts_are_gone_after_a_restart(tmp_path: Path, end: str) -> No
             server.call(partial(server.kit.cluster.delete_topic, "orders"))
         else:
             client.ask(DeleteGroupsRequest(["pool"]), 2, DeleteGroupsResponse)
-    with started(tmp_path) as (_, client):
+    with server_on(tmp_path) as (_, client):
         assert starts_of(client) == [-1, -1, -1 if end == "group" else 7]
 
 
