@@ -3,6 +3,12 @@
 from typing import Any
 
 from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from kafka_shim.server.events import OF_REQUESTS
 from tests.server.test_trace_file import live
 from tests.server.wire import Wire, cluster, request
@@ -51,3 +57,19 @@ async def test_only_listeners_for_requests_get_their_events() -> None:
     assert wire.cluster.outbox.listening
     assert not wire.cluster.outbox.tracing
     assert len(wire.answers()) == 4
+
+
+async def test_a_fetch_of_the_offsets_of_one_group_is_an_event_of_this_group() -> None:
+    wire = Wire(cluster(topics={"orders": 1}))
+    heard: list[dict[str, Any]] = []
+
+    def hear(events: list[dict[str, Any]], now: float) -> None:
+        heard.extend(events)
+
+    wire.cluster.events.listen(hear)
+    topics = [OffsetFetchRequestTopic("orders", [0])]
+    of_group = [OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics("orders", [0])])]
+    wire.receive(request(OffsetFetchRequest("g", topics), 7))
+    wire.receive(request(OffsetFetchRequest(groups=of_group), 8))
+    wire.receive(request(OffsetFetchRequest(groups=[*of_group, OffsetFetchRequestGroup("h", topics=[])]), 9))
+    assert [(event["version"], event["group"]) for event in heard] == [(7, "g"), (8, "g"), (9, "")]
