@@ -8,7 +8,8 @@ Source: semantics 2.2, 2.11, 5.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from kafka_shim.apis.delete_groups import DeletableGroupResult
@@ -18,7 +19,6 @@ from kafka_shim.apis.offset_commit import error as commit_refused
 from kafka_shim.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafka_shim.apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kafka_shim.apis.offset_fetch import group_error as fetch_refused
-from kafka_shim.apis.releases import DEFAULT_RULES, Rules
 from kafka_shim.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -28,16 +28,12 @@ from kafka_shim.apis.txn_offset_commit import complete as with_refused
 from kafka_shim.apis.txn_offset_commit import error as txn_commit_refused
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import commits, events, offsets, transactions
-from kafka_shim.groups.assignors.registry import Assignors
 from kafka_shim.groups.config import GroupConfig
-from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import Parked, Refusal, TopicRights, TransactionSupportedOperation
 from kafka_shim.groups.kinds import KINDS, SIMPLE, Kinds, precreate
-from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.rows import Row
-from kafka_shim.groups.shard import Counters, NodeParts, NoTopics, Shard, TopicCatalogue
-from kafka_shim.groups.share_states import SharePersister
-from kafka_shim.groups.timers import ShardTimer, Timer, TimerFailed, Timers
+from kafka_shim.groups.shard import NodeParts, Shard
+from kafka_shim.groups.timers import ShardTimer, Timer, TimerFailed
 from kafka_shim.persistence.partition import partition_for
 
 _Answer = TypeVar("_Answer")
@@ -77,74 +73,46 @@ class TransactionCoordinator(Protocol):
 class GroupService:
     """Group coordinator of one node. `now` is monotonic seconds of its clock.
 
-    `new_id` returns a unique part for a member id; `locate` returns the coordinator of a key, as `coordinator_of` does.
-    `wall_offset` is the difference between Unix time and monotonic seconds. `topics` are the topics that groups see,
-    none if None. `assignors` are for KIP-848 groups, Kafka's own if None; `group_settings` returns the settings of a
-    single group by its id. `kinds` are the kinds of groups. `share_states` belong to the process, to this node alone if
-    None. `rules` are those of the release to pose as.
+    `locate` returns the coordinator of a key, as `coordinator_of` does. `kinds` are the kinds of groups. Without a
+    `coordinator`, transactions are refused.
     """
 
     def __init__(
         self,
         node_id: int,
-        config: GroupConfig,
-        outbox: Outbox,
-        timers: Timers,
-        new_id: Callable[[], str],
+        parts: NodeParts,
         locate: Callable[[str, Literal[0, 1]], tuple[int, int, str, int]],
-        wall_offset: float = 0.0,
-        topics: TopicCatalogue | None = None,
         coordinator: TransactionCoordinator | None = None,
-        assignors: Assignors | None = None,
-        group_settings: Callable[[str], Mapping[str, str]] = lambda group_id: {},
         kinds: Kinds = KINDS,
-        share_states: SharePersister | None = None,
-        rules: Rules = DEFAULT_RULES,
     ) -> None:
         self.node_id = node_id
-        self.config = config
-        self.outbox = outbox
-        self.timers = timers
-        self.counters = Counters()
+        self.config = parts.config
+        self.outbox = parts.outbox
+        self.timers = parts.timers
+        self.counters = parts.counters
         self.shards: dict[int, Shard] = {}
         """Active partitions."""
-        self.groups: dict[str, Group] = {}
+        self.groups = parts.groups
         """Every group of the active partitions, by id."""
         self.coordinator = coordinator
-        """Without one, transactions are refused."""
         self._loading: set[int] = set()
         self._failed: set[int] = set()
         self._deleted_topics: dict[int, list[tuple[str, bytes]]] = {}
         """Topics deleted while a partition was loading, by partition."""
         self._kinds = kinds
         self._locate = locate
-        self._parts = NodeParts(
-            config,
-            outbox,
-            timers,
-            self.counters,
-            NoTopics() if topics is None else topics,
-            self.groups,
-            kinds.by_record,
-            SIMPLE,
-            Assignors() if assignors is None else assignors,
-            group_settings,
-            SharePersister() if share_states is None else share_states,
-            new_id,
-            wall_offset,
-            rules,
-        )
+        self._parts = parts
 
     def configure(self, config: GroupConfig) -> None:
         """Use other values from the next request on; the number of partitions must stay."""
         self.config = config
-        self._parts = self._parts._replace(config=config)
+        self._parts = replace(self._parts, config=config)
         for shard in self.shards.values():
             shard.config = config
 
     def obey(self, topic_rights: TopicRights) -> None:
         """Let patterns match by these rights; before any partition is loaded."""
-        self._parts = self._parts._replace(topic_rights=topic_rights)
+        self._parts = replace(self._parts, topic_rights=topic_rights)
 
     # Partitions
 
@@ -161,7 +129,7 @@ class GroupService:
         If a record cannot be replayed, the partition is marked as failed and the error raised.
         """
         self._loading.add(partition)
-        shard = Shard(partition, self._parts)
+        shard = Shard(partition, self._parts, self._kinds.by_record, SIMPLE)
         try:
             for key, value in records:
                 shard.replay(key, value)

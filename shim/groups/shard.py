@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from kafka_shim.apis.releases import Rules
+from kafka_shim.apis.releases import DEFAULT_RULES, Rules
 from kafka_shim.groups.assignors.registry import Assignors
 from kafka_shim.groups.committed_offsets import CommittedOffsets
 from kafka_shim.groups.config import GroupConfig
@@ -113,37 +113,38 @@ class Kind(NamedTuple):
     row_of: Callable[..., Row | None] = lambda group, request, *, member_id_required: None
 
 
-class NodeParts(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class NodeParts:
     """Parts that all shards of a node share.
 
-    `groups` are all groups by id. `kinds` has the kind that replays a record, by class of its key; `simple` is the kind
-    of a group that has offsets alone. `assignors` are for KIP-848 groups. `group_settings` returns the settings of a
-    single group (resource GROUP) by its id. `share_states` are the progress of share groups. `new_id` returns a unique
-    part for a member id. `wall_offset` is the difference between Unix time and monotonic `now`, in seconds. `rules` are
-    those of the release that the node poses as. `topic_rights` are None without ACLs.
+    `new_id` returns a unique part for a member id. `wall_offset` is the difference between Unix time and monotonic
+    `now`, in seconds. `rules` are those of the release that the node poses as. `assignors` are for KIP-848 groups;
+    `group_settings` returns the settings of a single group (resource GROUP) by its id. `share_states` are the progress
+    of share groups. `groups` are all groups by id. `topic_rights` are None without ACLs.
     """
 
     config: GroupConfig
     outbox: Outbox
     timers: Timers
-    counters: Counters
-    topics: TopicCatalogue
-    groups: dict[str, Group]
-    kinds: Mapping[type, Kind]
-    simple: Kind
-    assignors: Assignors
-    group_settings: Callable[[str], Mapping[str, str]]
-    share_states: SharePersister
     new_id: Callable[[], str]
-    wall_offset: float
-    rules: Rules
+    wall_offset: float = 0.0
+    rules: Rules = DEFAULT_RULES
+    topics: TopicCatalogue = field(default_factory=NoTopics)
+    assignors: Assignors = field(default_factory=Assignors)
+    group_settings: Callable[[str], Mapping[str, str]] = lambda group_id: {}
+    share_states: SharePersister = field(default_factory=SharePersister)
+    counters: Counters = field(default_factory=Counters)
+    groups: dict[str, Group] = field(default_factory=dict)
     topic_rights: TopicRights | None = None
 
 
 class Shard:
-    """Groups and offsets of one partition. `batch` is the newest batch with a record of it."""
+    """Groups and offsets of one partition. `batch` is the newest batch with a record of it.
 
-    def __init__(self, partition: int, parts: NodeParts) -> None:
+    `kinds` has the kind that replays a record, by class of its key; `simple` is that of a group with offsets alone.
+    """
+
+    def __init__(self, partition: int, parts: NodeParts, kinds: Mapping[type, Kind], simple: Kind) -> None:
         self.partition = partition
         self.batch = 0
         self.config = parts.config
@@ -170,8 +171,8 @@ class Shard:
         self.unknown_records = 0
         self.index = parts.groups
         """Groups of all shards of the node."""
-        self.kinds = parts.kinds
-        self._simple = parts.simple
+        self.kinds = kinds
+        self._simple = simple
         self._wall_offset = parts.wall_offset
         self._timestamps: tuple[float, tuple[int, ...]] = NEVER, ()
 

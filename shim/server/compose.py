@@ -21,6 +21,7 @@ from kafka_shim.broker.transactions import Transactions
 from kafka_shim.groups.config import NAMES, GroupConfig
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.shard import NodeParts
 from kafka_shim.groups.share_states import SharePersister
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.memory import MemoryStore
@@ -205,22 +206,19 @@ class Composition:
         rows: dict[int, Row] = {**dict(REQUESTS.items()), **experiment.rows}
         assignors = load_assignors(self.group_config.group_consumer_assignors)
         for address in self.addresses:
-            groups = GroupService(
-                address.id,
-                self.group_config,
-                self.outbox,
-                Timers(self.outbox),
-                self.new_member_id,
-                self.ownership.locate,
-                self.wall_offset,
-                self.topics,
-                transactions,
-                assignors,
-                self.group_settings,
-                kinds=experiment.all_kinds(),
-                share_states=self.share_states,
+            parts = NodeParts(
+                config=self.group_config,
+                outbox=self.outbox,
+                timers=Timers(self.outbox),
+                new_id=self.new_member_id,
+                wall_offset=self.wall_offset,
                 rules=self._rules,
+                topics=self.topics,
+                assignors=assignors,
+                group_settings=self.group_settings,
+                share_states=self.share_states,
             )
+            groups = GroupService(address.id, parts, self.ownership.locate, transactions, experiment.all_kinds())
             broker = Broker(
                 address.id,
                 self.topics,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -194,7 +194,7 @@ _uuid_text: Final = lru_cache(maxsize=1024)(uuid_text)
 def group_in(request: Mapping[str, Any], error: int) -> str | None:
     """Return the group of a request, from version 8 of OffsetFetch on the only one; of a client that may not find its
     coordinator, the group that it asks for."""
-    groups = request.get("groups") or ()
+    groups: Sequence[Any] = request.get("groups") or ()
     if len(groups) == 1 and isinstance(groups[0], Mapping):
         return str(groups[0]["group_id"])
     keys = request.get("coordinator_keys", ())

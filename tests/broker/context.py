@@ -22,6 +22,7 @@ from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import NO_REPLY, PARKED, TransactionSupportedOperation
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.shard import NodeParts
 from kafka_shim.groups.timers import Timers
 
 EPOCH_MS = 1_700_000_000_000
@@ -90,10 +91,8 @@ class Cluster:
         self._tokens = count()
         self.brokers: dict[int, Broker] = {}
         for each in self.topics.nodes:
-            timers = Timers(self.outbox)
-            groups = GroupService(
-                each, GroupConfig(), self.outbox, timers, lambda: "", lambda key, kind: (0, 1, "host", 9092)
-            )
+            parts = NodeParts(config=GroupConfig(), outbox=self.outbox, timers=Timers(self.outbox), new_id=lambda: "")
+            groups = GroupService(each, parts, lambda key, kind: (0, 1, "host", 9092))
             self.make_broker(each, groups, Transactions(self.topics, groups.shards.get, 50, self.epoch_ms))
         self.broker = self.brokers[1]
 

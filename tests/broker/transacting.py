@@ -29,6 +29,7 @@ from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import PARKED, Client
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.shard import NodeParts
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.persistence.memory import MemoryStore
@@ -63,10 +64,15 @@ class Transacting:
         """A new process on the same store; its logs, unlike a real one's, are still there."""
         ids = count(1)
         self.outbox = Outbox()
-        self.service = GroupService(
-            1, self.config, self.outbox, Timers(self.outbox), lambda: str(next(ids)),
-            lambda key, kind: (0, 1, "host", 9092), EPOCH_MS / 1000, rules=rules_of(self.release),
-        )  # fmt: skip
+        parts = NodeParts(
+            config=self.config,
+            outbox=self.outbox,
+            timers=Timers(self.outbox),
+            new_id=lambda: str(next(ids)),
+            wall_offset=EPOCH_MS / 1000,
+            rules=rules_of(self.release),
+        )
+        self.service = GroupService(1, parts, lambda key, kind: (0, 1, "host", 9092))
         self.transactions = transactions = Transactions(
             self.cluster.topics, lambda p: self.service.shards.get(p), 4, self.cluster.epoch_ms
         )

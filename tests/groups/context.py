@@ -34,6 +34,7 @@ from kafka_shim.groups.interface import PARKED, Client
 from kafka_shim.groups.kinds import KINDS, Kinds
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.shard import NodeParts
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.store import records_of
 from kafka_shim.trace import schema
@@ -109,19 +110,22 @@ class Context:
 
     def start(self) -> None:
         """Start a coordinator on the durable records."""
+        self.serve()
+
+    def serve(self, **options: Any) -> None:
+        """Start a coordinator with these parts, and load the durable records."""
         self.outbox = Outbox()
         self.outbox.listening = self.outbox.tracing = self.listens
-        self.service = GroupService(
-            1,
-            self.config,
-            self.outbox,
-            Timers(self.outbox),
-            lambda: str(next(self._ids)),
-            lambda key, key_type: (0, 1, "localhost", 9092),
-            WALL_OFFSET,
-            kinds=self.kinds,
+        parts = NodeParts(
+            config=self.config,
+            outbox=self.outbox,
+            timers=Timers(self.outbox),
+            new_id=lambda: str(next(self._ids)),
+            wall_offset=WALL_OFFSET,
             rules=self.rules,
+            **options,
         )
+        self.service = GroupService(1, parts, lambda key, key_type: (0, 1, "localhost", 9092), kinds=self.kinds)
         for partition, records in self.durable.items():
             self.service.begin_loading(partition)
             self.service.load(partition, list(records.items()), self.now)

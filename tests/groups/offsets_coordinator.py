@@ -16,6 +16,7 @@ from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import PARKED, Client
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.shard import NodeParts
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.memory import MemoryStore
 from tests.handling import Call, handle
@@ -68,15 +69,14 @@ class Coordinator:
         ids = count(1)
         self.outbox = Outbox()
         self.outbox.listening = self.outbox.tracing = True
-        self.service = GroupService(
-            0,
-            self.config,
-            self.outbox,
-            Timers(self.outbox),
-            lambda: f"id-{next(ids)}",
-            lambda key, kind: (0, 0, "localhost", 9092),
-            START_MS / 1000,
+        parts = NodeParts(
+            config=self.config,
+            outbox=self.outbox,
+            timers=Timers(self.outbox),
+            new_id=lambda: f"id-{next(ids)}",
+            wall_offset=START_MS / 1000,
         )
+        self.service = GroupService(0, parts, lambda key, kind: (0, 0, "localhost", 9092))
         self.service.load(0, self.store.load(0), self.now)
         self.settle()
 

@@ -19,10 +19,7 @@ from kafka_shim.apis.releases import DEFAULT_RELEASE
 from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.kind import describe_refused
 from kafka_shim.groups.interface import Client
-from kafka_shim.groups.outbox import Outbox
-from kafka_shim.groups.service import GroupService
-from kafka_shim.groups.timers import Timers
-from tests.groups.context import GROUP, WALL_OFFSET, Context
+from tests.groups.context import GROUP, Context
 
 HOST = "/127.0.0.1"
 
@@ -67,25 +64,7 @@ class Cluster(Context):
         super().__init__(*settings, release=release)
 
     def start(self) -> None:
-        self.outbox = Outbox()
-        self.outbox.listening = self.outbox.tracing = self.listens
-        self.service = GroupService(
-            1,
-            self.config,
-            self.outbox,
-            Timers(self.outbox),
-            lambda: str(next(self._ids)),
-            lambda key, key_type: (0, 1, "localhost", 9092),
-            WALL_OFFSET,
-            self.topics,
-            group_settings=lambda group_id: self.settings_of.get(group_id, {}),
-            kinds=self.kinds,
-            rules=self.rules,
-        )
-        for partition, records in self.durable.items():
-            self.service.begin_loading(partition)
-            self.service.load(partition, list(records.items()), self.now)
-        self.settle()
+        self.serve(topics=self.topics, group_settings=lambda group_id: self.settings_of.get(group_id, {}))
 
     def create(self, topic: str, partitions: int) -> None:
         """A new topic, or more partitions of one."""
