@@ -68,6 +68,8 @@ class FetchApi:
         self.deadlines: list[tuple[float, int, ParkedFetch]] = []
         self._order = count()
         self._clock_ahead = clock_ahead
+        self.listeners: list[Callable[[FetchApi, object, FetchState], None]] = []
+        """Called with each request that is understood, before it is answered or parked; none but while a test waits."""
 
     def fetch(
         self, request: FetchRequest, exchange: object, now: float, *, by_topic_id: bool, with_leaders: bool
@@ -88,6 +90,9 @@ class FetchApi:
                 if isinstance(continued, FetchResponse):
                     return continued
                 state = continued
+        if self.listeners:
+            for listener in self.listeners:
+                listener(self, exchange, state)
         may_wait = request.max_wait_ms > 0 and request.min_bytes > 0
         if may_wait and state.clean and state.revision == self.topics.revision:
             return self._park(state, request, exchange, now)
@@ -107,6 +112,10 @@ class FetchApi:
         if not deadlines:
             return inf
         return deadlines[0][0] if self._clock_ahead is None else deadlines[0][0] + self._clock_ahead()
+
+    def parked(self) -> list[tuple[object, FetchState]]:
+        """Return the exchanges of the parked fetches, each with its partitions."""
+        return [(exchange, waiter.state) for exchange, waiter in self._waiting.items()]
 
     def expire(self, now: float) -> None:
         """Answer the parked fetches that have reached their deadline."""

@@ -22,6 +22,7 @@ from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.lab import arguments
 from kafka_shim.lab.clock import TestClock
 from kafka_shim.lab.conditions import Conditions
+from kafka_shim.lab.fetching import Fetched, Fetching
 from kafka_shim.lab.interception import Unmatchable, similar
 from kafka_shim.lab.snapshots import GroupSnapshot, committed, committed_topics, snapshot
 from kafka_shim.lab.snapshots import partitions as by_topic
@@ -34,6 +35,8 @@ TIMEOUT: Final = 15.0
 expression.
 """
 STORY_LINES: Final = 40
+POSITIONED: Final = ("classic", "consumer")
+"""The kinds of groups whose members have positions in partitions."""
 
 
 class NotReached(AssertionError):
@@ -90,18 +93,57 @@ class GroupWaits:
             group = self.now
             if not group.is_stable or (generation is not None and group.generation < generation):
                 return False
-            if isinstance(members, int):
-                if len(group.members) != members:
-                    return False
-            elif members is not None and (
-                len(group.members) != len(members) or not all(group.called(name) for name in members)
-            ):
+            if not _has_members(group, members):
                 return False
             return all(any(m.owned == owned for m in group.called(name)) for name, owned in expected.items())
 
         conditions = {"members": members, "generation": generation, "owners": owners}
         described = ", ".join(f"{name}={value!r}" for name, value in conditions.items() if value is not None)
         await self._until(condition, f"the group to be stable{' with ' * bool(described)}{described}", timeout)
+        return self.now
+
+    async def consuming(
+        self, *, members: int | Collection[str] | None = None, timeout: float = TIMEOUT
+    ) -> GroupSnapshot:
+        """Wait until the group is Stable and each of its partitions is fetched by its owner.
+
+        Then each owner has its position, and gets the records of a later `produce`, also with
+        `auto_offset_reset="latest"`. `members` as for `stable`. Owners and fetches are put together by client id, so
+        clients of a test should not share one. Puppets do not fetch. Raises Unmatchable for a group of another kind
+        than classic and consumer groups.
+        """
+        _check_members(members)
+        group = self._cluster.ownership.owner_of(self.group).groups.groups.get(self.group)
+        if group is not None and group.type not in POSITIONED:
+            raise Unmatchable(f"{self.group} is a {group.type} group: only classic and consumer groups have positions.")
+        generation = self.now.generation
+
+        def missing() -> set[Fetched]:
+            nonlocal generation
+            now = self.now
+            if now.generation != generation:
+                # A fetch of before may be that of a former owner.
+                generation = now.generation
+                fetching.partitions.clear()
+            return {
+                Fetched(member.client_id, topic, number)
+                for member in now.members
+                for topic, numbers in member.owned.items()
+                for number in numbers
+            } - fetching.partitions
+
+        def condition() -> bool:
+            lacking = missing()
+            now = self.now
+            return now.is_stable and _has_members(now, members) and any(m.owned for m in now.members) and not lacking
+
+        def hints() -> list[str]:
+            return [f"{each.client_id} does not fetch {each.topic}-{each.partition} yet." for each in sorted(missing())]
+
+        goal = "each partition to be fetched by its owner"
+        with Fetching(self._cluster, self._conditions.check) as fetching:
+            described = "" if members is None else f", with members={members!r}"
+            await self._until(condition, goal + described, timeout, hints)
         return self.now
 
     async def owns(self, member: str, expected: OwnedPartitions, *, timeout: float = TIMEOUT) -> GroupSnapshot:
@@ -317,6 +359,15 @@ class GroupWaits:
             "Topics have changed. The coordinator resolves the regular expressions of the group every 10 s, next in"
             f" {seconds} s: clock.advance({seconds}) spares a test that time."
         ]
+
+
+def _has_members(group: GroupSnapshot, members: int | Collection[str] | None) -> bool:
+    """Return True if the group has this number of members, or exactly these."""
+    if members is None:
+        return True
+    if isinstance(members, int):
+        return len(group.members) == members
+    return len(group.members) == len(members) and all(group.called(name) for name in members)
 
 
 def _check_members(members: Any) -> None:

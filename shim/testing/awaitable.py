@@ -107,6 +107,13 @@ class AsyncGroup(_Awaitable, GroupView):
         return await done(self._server, wait)
 
     @awaited
+    async def consuming(
+        self, *, members: int | Collection[str] | None = None, timeout: float = TIMEOUT
+    ) -> GroupSnapshot:
+        """See `GroupWaits.consuming`."""
+        return await done(self._server, partial(self._group.consuming, members=members, timeout=timeout))
+
+    @awaited
     async def owns(self, member: str, partitions: OwnedPartitions, *, timeout: float = TIMEOUT) -> GroupSnapshot:
         """See `GroupWaits.owns`."""
         return await done(self._server, partial(self._group.owns, member, partitions, timeout=timeout))

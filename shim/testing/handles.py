@@ -72,6 +72,11 @@ class Group(GroupView):
         wait = partial(self._group.stable, members=members, generation=generation, owners=owners, timeout=timeout)
         return cast("GroupSnapshot", self._server.wait(wait))
 
+    def consuming(self, *, members: int | Collection[str] | None = None, timeout: float = TIMEOUT) -> GroupSnapshot:
+        """See `GroupWaits.consuming`."""
+        wait = partial(self._group.consuming, members=members, timeout=timeout)
+        return cast("GroupSnapshot", self._server.wait(wait))
+
     def owns(self, member: str, partitions: OwnedPartitions, *, timeout: float = TIMEOUT) -> GroupSnapshot:
         """See `GroupWaits.owns`."""
         return cast("GroupSnapshot", self._server.wait(partial(self._group.owns, member, partitions, timeout=timeout)))

@@ -79,6 +79,7 @@ class AwaitedGroup(GroupWaits):
     waits: Waits
 
     stable = awaited(GroupWaits.stable)
+    consuming = awaited(GroupWaits.consuming)
     owns = awaited(GroupWaits.owns)
     empty = awaited(GroupWaits.empty)
     next = awaited(GroupWaits.next)

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, get_args
 
 import httpx
 import pytest
+from confluent_kafka import Consumer
 
 from kafka_shim.control.api import operations
 from kafka_shim.control.openapi import openapi
@@ -13,7 +15,7 @@ from kafka_shim.control.operations.groups import GroupState, GroupType
 from kafka_shim.control.server import serve_control
 from kafka_shim.experiments.registered.kind import KIND as REGISTERED
 from kafka_shim.groups.kinds import KINDS
-from kafka_shim.testing import CoordinatorServer, open_coordinator
+from kafka_shim.testing import CoordinatorServer, open_coordinator, polling
 
 OPERATIONS = operations(lab=True)
 
@@ -53,6 +55,20 @@ def test_a_group_is_awaited_rewound_and_deleted(server: CoordinatorServer, http:
     answer_to(http, "POST", "/v1/groups/alive/await", **{"for": "empty"})
     answer_to(http, "DELETE", "/v1/groups/alive")
     assert answer_to(http, "GET", "/v1/groups/alive", 404)["error"] == "GROUP_ID_NOT_FOUND"
+
+
+def test_consumers_are_awaited_over_http(server: CoordinatorServer, http: httpx.Client) -> None:
+    settings = {"bootstrap.servers": server.bootstrap, "group.id": "readers", "client.id": "one"}
+    consumer = Consumer(settings)
+    consumer.subscribe(["orders"])
+    with closing(consumer), polling(consumer) as polled:
+        found = answer_to(http, "POST", "/v1/groups/readers/await", **{"for": "consuming", "members": ["one"]})
+        assert found["members"][0]["assignment"] == {"orders": [0, 1, 2, 3]}
+        server.produce("orders", "a", partition=0)
+        polled.wait_records(1)
+    server.puppet("idle", ["orders"], client_id="puppet")
+    refused = answer_to(http, "POST", "/v1/groups/idle/await", 409, **{"for": "consuming", "timeout": 0.05})
+    assert "puppet does not fetch orders-0 yet." in str(refused)
 
 
 def test_the_api_shows_the_lag_and_the_kind_of_a_group(server: CoordinatorServer, http: httpx.Client) -> None:

@@ -54,6 +54,18 @@ class UntilStable(Await, tag="stable", kw_only=True):
     owners: Annotated[dict[_Name, ByTopic], Meta(description="Exact partitions by member.")] | UnsetType = UNSET
 
 
+class UntilConsuming(Await, tag="consuming", kw_only=True):
+    """The group is Stable and each of its partitions is fetched by its owner; records from now on reach a consumer."""
+
+    members: (
+        Annotated[
+            Annotated[int, Meta(ge=0, le=2**31 - 1)] | list[_Name],
+            Meta(description="The number of members, or all their names."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
 class UntilOwned(Await, tag="owns", kw_only=True):
     """A member owns at least these partitions."""
 
@@ -127,7 +139,7 @@ class EventSeen(Struct):
 async def _await(
     workbench: Workbench,
     group: str,
-    body: UntilStable | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance,
+    body: UntilStable | UntilConsuming | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance,
 ) -> GroupSeen | OffsetSeen | dict[str, Any]:
     # Imported here because a server that is not a laboratory never needs it before the first request.
     from kafka_shim.control.lab_workbench import lab_workbench_of
@@ -145,6 +157,9 @@ async def _await(
                         timeout=body.timeout,
                     )
                 )
+            case UntilConsuming():
+                members = None if body.members is UNSET else body.members
+                return _seen(await waits.consuming(members=members, timeout=body.timeout))
             case UntilOwned():
                 return _seen(await waits.owns(body.member, body.partitions, timeout=body.timeout))
             case UntilEmpty():
@@ -194,7 +209,7 @@ OPERATIONS: Final = (
         path="/v1/groups/{group}/await",
         summary="Wait for a state or an event of a group.",
         do=_await,
-        body=UntilStable | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance,
+        body=UntilStable | UntilConsuming | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance,
         answers=(GroupSeen, OffsetSeen, EventSeen),
         problems=(409,),
         example={"for": "stable", "members": 2, "timeout": 0.1},
