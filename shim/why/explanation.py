@@ -201,7 +201,8 @@ def _waited(rebalance: Rebalance) -> float:
 
 def explain(history: GroupHistory, rebalances: Sequence[Rebalance], play: Play | None = None) -> Explanation | None:
     """Explain these rebalances of a group; None if there are none and no member was refused."""
-    if not rebalances and not history.refusals.refused and not history.refusals.fights:
+    outside = history.refusals.refused or history.holders.of or history.fights
+    if not rebalances and not outside:
         return None
     tell_apart(history)
     names = names_of(history)

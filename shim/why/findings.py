@@ -15,6 +15,7 @@ from kafka_shim.trace.clients import Library, shows_poll_interval
 from kafka_shim.trace.history import MISSED_POLL, GroupHistory, Member, Membership
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, INITIAL_DELAY, LEADER_THINKS, NEVER_CAME, Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
+from kafka_shim.trace.unreleased import Unreleased
 from kafka_shim.why.diagnoses import HEALTHY, Diagnosis
 from kafka_shim.why.memberships import EVEN_S, closing_of, gaps, late_by, library_of_client, memberships_by_client
 from kafka_shim.why.names import names_of
@@ -59,6 +60,8 @@ class Finding:
     """True if a slow member sent no heartbeat either: its process stood still."""
     expelled: bool = False
     """True if the heartbeats of a member are so rare that its session runs out before the first."""
+    partitions: int = 0
+    """The partitions that stood still since their owner had not left; 0 if there were none, or none shows."""
     is_passing: bool = False
     """True if it is about several members that each came for a short time, and `client` is the last."""
     rebalances: list[Rebalance] = field(default_factory=list)
@@ -174,7 +177,10 @@ class _Search:
             finding.error, finding.library = refused.error, refused.library
             finding.seconds = max(finding.seconds, until - refused.first)
             finding.seqs = refused.first_seq, refused.last_seq
-        for twice in self.history.refusals.fights:
+        for unreleased in self.history.holders.of.values():
+            if unreleased.last >= begin and not self.history.holds_and_lives(unreleased):
+                self._unreleased(unreleased)
+        for twice in self.history.fights:
             if twice.last < begin:
                 continue
             finding = self.finding(Diagnosis.DUPLICATE_INSTANCE_ID, client=twice.instance_id)
@@ -182,6 +188,17 @@ class _Search:
             finding.count, finding.library = twice.count, twice.library
             finding.seconds = twice.last - twice.first
             finding.seqs = twice.first_seq, twice.last_seq
+
+    def _unreleased(self, unreleased: Unreleased) -> None:
+        """Add a process that was refused the group instance id of another."""
+        finding = self.finding(Diagnosis.JOIN_REFUSED, client=unreleased.instance_id)
+        finding.cost += max(unreleased.seconds, LONG_S)
+        finding.count += unreleased.count
+        finding.error, finding.library = ErrorCode.UNRELEASED_INSTANCE_ID, unreleased.library
+        finding.seconds += unreleased.seconds
+        finding.seqs = unreleased.first_seq, unreleased.last_seq
+        if self.history.has_died(unreleased.holder) or self.history.is_silent(unreleased.holder):
+            finding.partitions = max(finding.partitions, unreleased.held)
 
     # Rebalances
 
@@ -211,7 +228,7 @@ class _Search:
             return self.latest
         if rebalance.initial and cause == Cause.NEW_MEMBER and not self._is_return(trigger, rebalance):
             return self.finding(Diagnosis.START)
-        if trigger is not None and any(each.instance_id == trigger.instance_id for each in history.refusals.fights):
+        if trigger is not None and any(each.instance_id == trigger.instance_id for each in history.fights):
             return self.finding(Diagnosis.DUPLICATE_INSTANCE_ID, client=trigger.instance_id or "")
         if cause == Cause.MEMBER_LEFT and trigger is not None and self._is_stuck(trigger, rebalance.started):
             return self._missed_poll(trigger)
@@ -312,9 +329,20 @@ class _Search:
             return None
         return self.finding(Diagnosis.JOIN_REFUSED, client=refused.client_id)
 
+    def _refused_successor(self, member: Member) -> Finding | None:
+        """Return the finding of a static consumer that was expelled while its successor was refused. A crash loop has a
+        name of its own, unless its processes only failed to leave.
+        """
+        unreleased = self.history.holders.of.get(member.member_id)
+        if unreleased is None or self.history.holds_and_lives(unreleased):
+            return None
+        if self._is_loop(member) and not member.departure_refused:
+            return None
+        return self.finding(Diagnosis.JOIN_REFUSED, client=unreleased.instance_id)
+
     def _expiry(self, member: Member, rebalance: Rebalance, *, again: bool = True) -> Finding:
         lives = self.lives[client_of(member)]
-        refused = self._without_rights(member)
+        refused = self._without_rights(member) or self._refused_successor(member)
         if refused is not None:
             return refused
         if self._polls_too_seldom(member):

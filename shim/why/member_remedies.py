@@ -26,6 +26,7 @@ from kafka_shim.why.remedies import (
     process,
     round_ms,
 )
+from kafka_shim.why.static_remedies import after_unreleased
 
 
 def missed_polls(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
@@ -247,6 +248,8 @@ def ghost(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]
 
 
 def after_refusal(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    if finding.error == ErrorCode.UNRELEASED_INSTANCE_ID:
+        return after_unreleased(history, finding)
     refused = next(
         each
         for each in history.refusals.refused.values()
@@ -280,12 +283,6 @@ def after_refusal(history: GroupHistory, finding: Finding, names: Names) -> list
             REMOTE_ASSIGNOR,
             ", ".join(refused.protocols),
             "one of the broker's group.consumer.assignors (uniform and range by default)",
-        ),
-        ErrorCode.UNRELEASED_INSTANCE_ID: (
-            "operator",
-            "process",
-            "its old process was killed, and did not leave",
-            "shut it down in order, or start it again once the session of the old process is over",
         ),
         ErrorCode.GROUP_MAX_SIZE_REACHED: (
             "broker",

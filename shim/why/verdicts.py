@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_shim.apis.readable import readable
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why.causes import BECAUSE
@@ -42,9 +43,20 @@ _OTHERWISE: Final[dict[str, str]] = {
 """Clauses of findings that need another one than most of their kind."""
 
 
+def _unreleased(finding: Finding) -> str:
+    """Return the clause of a process that is refused the group instance id of another."""
+    text = "{who} was refused {times} in {seconds}: {error}, since its old process had not left"
+    if not finding.partitions:
+        return text
+    stood = "1 partition" if finding.partitions == 1 else f"{finding.partitions} partitions"
+    return f"{text}; meanwhile {stood} had no running owner"
+
+
 def clause_of(finding: Finding, rebalance: Rebalance | None = None) -> str:
     """Return a finding as a clause, without a full stop; of one rebalance without its count in the whole group."""
     text = _OTHERWISE.get(finding.code) if finding.expelled or finding.is_passing else CLAUSES.get(finding.code)
+    if finding.error == ErrorCode.UNRELEASED_INSTANCE_ID:
+        text = _unreleased(finding)
     text = text or BECAUSE.get(finding.code) or finding.code
     seconds = finding.seconds
     if rebalance is not None and text is not None:
