@@ -52,7 +52,7 @@ def advise(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names,
     if any(finding.is_trouble for finding in findings):
         remedies += _eager(history, rebalances)
     judged = judge(remedies, past_of(history, rebalances), play)
-    return Advice(tuple(findings), tuple(judged), _useless(findings, rebalances))
+    return Advice(tuple(findings), tuple(judged), _useless(history, findings, rebalances))
 
 
 def advise_outside(history: GroupHistory, findings: Sequence[Finding], names: Names) -> list[Remedy]:
@@ -140,8 +140,12 @@ def _eager(history: GroupHistory, rebalances: Sequence[Rebalance]) -> list[Remed
 
 
 def _starts(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
-    """Suggest a longer initial delay if members start one by one, each with a rebalance."""
-    new = [each for each in finding.rebalances if each.cause == Cause.NEW_MEMBER]
+    """Suggest a longer initial delay if members start one by one, each with a rebalance, and stay."""
+    new = [
+        each
+        for each in finding.rebalances
+        if each.cause == Cause.NEW_MEMBER and (each.initial or history.member(each.trigger).how != "expired")
+    ]
     initial = next((each for each in new if each.initial), None)
     if initial is None:
         return []
@@ -156,7 +160,8 @@ def _starts(history: GroupHistory, finding: Finding, names: Names) -> list[Remed
             side="broker",
             setting=INITIAL_DELAY,
             key=INITIAL_DELAY,
-            seen=f"{delay * 1000:.0f}",
+            # The delay itself does not show, but the first rebalance lasted no less.
+            seen=f"at most {delay * 1000:.0f}",
             proposed=str(proposed),
             why=f"{len(followers)} members came within {proposed / 1000:.0f} s of the first, each with a rebalance",
             price=f"an empty group starts {proposed / 1000:.0f} s later",
@@ -202,8 +207,13 @@ _REMEDIES: Final[Mapping[str, Callable[[GroupHistory, Finding, Names], list[Reme
 }
 
 
-def _useless(findings: Sequence[Finding], rebalances: Sequence[Rebalance]) -> tuple[str, ...]:
+def _useless(history: GroupHistory, findings: Sequence[Finding], rebalances: Sequence[Rebalance]) -> tuple[str, ...]:
     codes = {each.code for each in findings} | {each.cause for each in rebalances}
     if codes & {Cause.SESSION_EXPIRED, Diagnosis.PAUSED_MEMBER, Diagnosis.GHOST, Diagnosis.CRASH_LOOP}:
+        return ()
+    # A session may run out in a rebalance that has another cause.
+    begin = rebalances[0].started if rebalances else history.first
+    ends = [each for member in history.members.values() for each in member.memberships if each.how == "expired"]
+    if any((each.ended or 0.0) >= begin for each in ends):
         return ()
     return ("session.timeout.ms (no session ran out)",)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
@@ -30,6 +31,8 @@ _RETURN_S = 300.0
 _REPLACED_S = 60.0
 """A member that joins within this time of the departure of another may be its replacement."""
 _LOOP = 3
+_AT_ONCE_S = 0.1
+"""Seconds between two requests that cross on their way."""
 _TOGETHER_S = 2.0
 """Seconds between two departures of members that one command shuts down."""
 _MOST_SLOW = 3
@@ -123,6 +126,8 @@ class _Search:
         self.names = names_of(history)
         self.lives = memberships_by_client(history)
         self.passing = self._passing()
+        self.visits = self._visits()
+        """By member id, all visits of a process that comes again and again and never leaves."""
         self.closing = closing_of(history)
         self.replacing: set[str] = set()
         """The members that took the place of another."""
@@ -226,6 +231,8 @@ class _Search:
             return self._expiry(dead, rebalance)
         if cause == Cause.COOPERATIVE_FOLLOWUP and self.latest is not None:
             return self.latest
+        if cause == Cause.NEW_MEMBER and rebalance.trigger in self.visits and not rebalance.initial:
+            return self._visitor(history.member(rebalance.trigger))
         if rebalance.initial and cause == Cause.NEW_MEMBER and not self._is_return(trigger, rebalance):
             return self.finding(Diagnosis.START)
         if trigger is not None and any(each.instance_id == trigger.instance_id for each in history.fights):
@@ -253,6 +260,10 @@ class _Search:
         if not members or isinstance(rebalance, Reconciliation):
             return None
         member, trigger = members[0], self.history.members.get(rebalance.trigger)
+        if member.member_id in self.visits:
+            finding = self._visitor(member)
+            finding.took(waited or rebalance.seconds, rebalance)
+            return finding
         is_back = trigger is not None and client_of(trigger) == client_of(member)
         if (waited <= LONG_S and not is_back) or member.how not in ("expired", "removed"):
             return None
@@ -278,7 +289,7 @@ class _Search:
             return None
         members = [self.history.members[each] for each in rebalance.dropped if each in self.history.members]
         if rebalance.assigned is None and rebalance is self.rebalances[-1]:
-            # The group is Empty: nobody was left to join.
+            # The group is Empty: no member was left to join.
             ended = (each for each in self.history.members.values() if each.ended is not None)
             members += [each for each in ended if (each.ended or 0.0) >= rebalance.started]
         return next((each for each in members if each.how == "expired" and not each.instance_id), None)
@@ -349,6 +360,8 @@ class _Search:
             return self._missed_poll(member, again=again)
         if self._beats_too_seldom(member):
             return self._seldom(member, again=again)
+        if member.member_id in self.visits:
+            return self._visitor(member)
         successor = self._successor(member, rebalance)
         if successor is not None and not self._is_loop(member):
             finding = self.finding(Diagnosis.GHOST, member)
@@ -362,6 +375,41 @@ class _Search:
             finding = self.finding(Cause.SESSION_EXPIRED, member)
         finding.count += again
         return finding
+
+    def _visitor(self, member: Member) -> Finding:
+        """Return the finding of a process that comes again and again and never leaves. Its members have one client id,
+        and no number: one is still to be expelled when the next comes.
+        """
+        visits = self.visits[member.member_id]
+        finding = self.finding(Diagnosis.CRASH_LOOP, client=member.client_id or self._label(member))
+        finding.members, finding.count = tuple(each.member_id for each in visits), len(visits)
+        finding.library = library_of_client(self.history, member)
+        return finding
+
+    def _visits(self) -> dict[str, list[Member]]:
+        """Return the members of processes that came at least three times and never left, by member id. Each was silent
+        when the next came: of two processes with one client id, the older takes part in the rebalance of the newer.
+        """
+        if self.history.epochs is not None:
+            return {}
+        by_client: dict[tuple[str, str], list[Member]] = {}
+        for each in self.history.members.values():
+            if each.instance_id is None and each.joined is not None:
+                by_client.setdefault((each.client_id, each.client_host), []).append(each)
+        visits: dict[str, list[Member]] = {}
+        for members in by_client.values():
+            members.sort(key=lambda each: each.joined or 0.0)
+            silent = all(
+                each.how == "expired"
+                and each.lingered is None
+                and (each.beaten or each.joined or 0.0) <= (after.joined or 0.0) + _AT_ONCE_S
+                for each, after in pairwise(members)
+            )
+            is_over = members[-1].how == "expired" and members[-1].lingered is None
+            gone = members if is_over else members[:-1]
+            if silent and len(gone) >= _LOOP:
+                visits |= {each.member_id: gone for each in gone}
+        return visits
 
     def _successor(self, member: Member, rebalance: Rebalance) -> float | None:
         """Return the time at which a new process took the place of a consumer that was still to be expelled. The group

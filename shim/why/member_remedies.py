@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace import clients
@@ -177,14 +178,48 @@ def dead(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
     back = (
         f"silent, and back {later[0] - (member.ended or 0.0):.1f} s later" if later else "silent, and did not come back"
     )
+    if finding.code == Diagnosis.CRASH_LOOP:
+        return _loop(history, finding, timeout)
     return process(
         finding,
-        seen=back if finding.code != Diagnosis.CRASH_LOOP else f"died {finding.count} times",
+        seen=back,
         proposed="find out why it died",
         why=f"its partitions stood still for the session timeout of {timeout:g} s"
         if timeout
         else "its partitions stood still for its session timeout",
     )
+
+
+def _loop(history: GroupHistory, finding: Finding, timeout: float) -> list[Remedy]:
+    """Return the remedies for a process that comes again and again and never leaves. A crash and a script that does not
+    close its consumer send the same.
+    """
+    until = f" of {timeout:g} s" if timeout else ""
+    remedies = process(
+        finding,
+        seen=f"fell silent {finding.count} times, without a LeaveGroup",
+        proposed="close the consumer when it is done; if it crashes, find out why it died",
+        why=f"the group waits for it, and its partitions stand still, until its session{until} ends",
+    )
+    setting = spelled(clients.INSTANCE, finding.library)
+    members = [history.member(each) for each in finding.members]
+    absences = [(after.joined or 0.0) - (before.beaten or before.joined or 0.0) for before, after in pairwise(members)]
+    is_soon = bool(absences) and timeout > 0 and min(absences) < timeout
+    if setting is None or not is_soon or any(each.instance_id for each in members):
+        return remedies
+    return [
+        *remedies,
+        Remedy(
+            who=finding.client,
+            side="client",
+            setting=setting,
+            key=clients.INSTANCE,
+            seen="none",
+            proposed="one for each process, the same after a restart",
+            why="if it comes back within its session it takes its old place, and no member waits",
+            price="a process that is shut down for good is missed only after its session timeout",
+        ),
+    ]
 
 
 def _away(history: GroupHistory, finding: Finding, gap: float) -> list[Remedy]:

@@ -196,10 +196,12 @@ PAGES: Final[dict[str, Page]] = {
         price=_STATIC,
     ),
     Diagnosis.CRASH_LOOP: Page(
-        meaning="A process died three times or more, and was started again each time.",
+        meaning="A process came three times or more, and never left: it crashes, or does not close its consumer.",
         example="A record that cannot be parsed ends the process. After a restart it reads the record again.",
         signs={"": "sessions of one client that run out again and again"},
-        remedy="Find out why it dies. A longer delay of the supervisor spares the others rebalances until then.",
+        remedy="Close the consumer when the process is done. If it crashes, find out why; a longer delay of the"
+        " supervisor spares the others rebalances until then. If it is back within its session, group.instance.id gives"
+        " it its old place.",
         price=_NO_PRICE,
     ),
     Diagnosis.FLAPPING: Page(

@@ -17,7 +17,7 @@ CLAUSES: Final[dict[str, str]] = {
     Diagnosis.DUPLICATE_INSTANCE_ID: "two processes have the group.instance.id {who} and fence each other, {times}",
     Diagnosis.PAUSED_MEMBER: "{who} was paused for longer than its session timeout, {times}",
     Diagnosis.GHOST: "{who} was killed and the group waited {seconds} for it in vain",
-    Diagnosis.CRASH_LOOP: "{who} dies and is started again, {times}",
+    Diagnosis.CRASH_LOOP: "{who} comes again and again and never leaves: it fell silent {times}",
     Diagnosis.FLAPPING: "{who} leaves and comes back again and again, {times}",
     Diagnosis.SLOW_MEMBER: "the group waited up to {seconds} for {who} to join again, {times}",
     Diagnosis.SLOW_REVOCATION: "the group waited up to {seconds} for {who} to give up partitions, {times}",
