@@ -161,6 +161,8 @@ class GroupHistory:
         self.state = ""
         self.generation: int | None = None
         self.protocol = ""
+        self.protocol_type = ""
+        """That of the newest accepted JoinGroup: consumer, connect, or another; empty if none was seen."""
         self.rebalances: deque[Rebalance] = deque(maxlen=REBALANCES)
         self.members: dict[str, Member] = {}
         self.present: dict[str, None] = {}
@@ -494,6 +496,7 @@ class GroupHistory:
         member.process = event["client_id"] or ""
         if not event["error"]:
             member.beaten = None
+            self.protocol_type = request.get("protocol_type") or self.protocol_type
         # Later requests have told more than a JoinGroup does.
         if member.library is Library.UNKNOWN:
             member.library = library_of(request, event["version"])
@@ -528,6 +531,9 @@ class GroupHistory:
 
     def _has_missed_poll(self, member: Member) -> bool:
         interval = member.rebalance_timeout_ms
+        if self.protocol_type not in ("", "consumer"):
+            # Only a consumer polls.
+            return False
         if not shows_poll_interval(member.library) or interval is None or member.polled is None:
             return member.library is Library.AIOKAFKA and member.how == "left"
         assert member.ended is not None

@@ -53,6 +53,7 @@ class Refused:
     library: Library
     session_timeout_ms: int | None
     protocols: tuple[str, ...]
+    protocol_type: str = ""
     count: int = 1
     accepted: float | None = None
 
@@ -116,6 +117,7 @@ class Refusals:
                 session_timeout_ms=request.get("session_timeout_ms"),
                 protocols=tuple(each["name"] for each in request.get("protocols") or ())
                 or tuple(filter(None, [request.get("server_assignor")])),
+                protocol_type=request.get("protocol_type") or "",
             )
 
     def fence(

@@ -21,6 +21,7 @@ from kafka_shim.why.diagnoses import HEALTHY, Diagnosis
 from kafka_shim.why.memberships import EVEN_S, closing_of, gaps, late_by, library_of_client, memberships_by_client
 from kafka_shim.why.names import names_of
 from kafka_shim.why.past import SESSION_TIMEOUT_S, client_of
+from kafka_shim.why.work import has_partitions
 
 CONSUMER_HEARTBEAT_MS = 5_000
 """The default of `group.consumer.heartbeat.interval.ms`."""
@@ -59,6 +60,8 @@ class Finding:
     seconds: float = 0.0
     error: int = 0
     library: Library = Library.UNKNOWN
+    protocol_type: str = ""
+    """That of its group."""
     stalled: bool = False
     """True if a slow member sent no heartbeat either: its process stood still."""
     expelled: bool = False
@@ -154,7 +157,9 @@ class _Search:
         if finding is None:
             label = client or ("" if member is None else self._label(member))
             library = Library.UNKNOWN if member is None else library_of_client(self.history, member)
-            finding = self.findings[code, name] = Finding(code=code, client=label, library=library)
+            of_type = self.history.protocol_type
+            finding = Finding(code=code, client=label, library=library, protocol_type=of_type)
+            self.findings[code, name] = finding
         if member is not None and member.member_id not in finding.members:
             finding.members = (*finding.members, member.member_id)
         return finding
@@ -558,6 +563,8 @@ class _Search:
         """True if a member that is not back left just when its poll interval was over."""
         interval = (member.rebalance_timeout_ms or 0) / 1000
         if member.polled is None or not interval or not shows_poll_interval(member.library) or member.reason:
+            return False
+        if not has_partitions(self.history.protocol_type):
             return False
         if member.library in (Library.FRANZ_GO, Library.SARAMA, Library.KAFKAJS, Library.JAVA):
             return False

@@ -8,9 +8,11 @@ from kafka_shim.apis.readable import readable
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.rebalance import Rebalance
+from kafka_shim.why import work
 from kafka_shim.why.causes import BECAUSE
 from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.findings import Finding, error_name
+from kafka_shim.why.work import has_partitions
 
 CLAUSES: Final[dict[str, str]] = {
     Diagnosis.JOIN_REFUSED: "{who} was refused {times}: {error}",
@@ -55,6 +57,8 @@ def _unreleased(finding: Finding) -> str:
 def clause_of(finding: Finding, rebalance: Rebalance | None = None) -> str:
     """Return a finding as a clause, without a full stop; of one rebalance without its count in the whole group."""
     text = _OTHERWISE.get(finding.code) if finding.expelled or finding.is_passing else CLAUSES.get(finding.code)
+    if not has_partitions(finding.protocol_type):
+        text = work.CLAUSES.get(finding.code, text)
     if finding.error == ErrorCode.UNRELEASED_INSTANCE_ID:
         text = _unreleased(finding)
     text = text or BECAUSE.get(finding.code) or finding.code
