@@ -1,10 +1,12 @@
 """Simulation of a group's past, as it was or with a change.
 
-One puppet plays all stays of one place, one after the other. The past has only an approximation of the real members, so
+A puppet plays each stay. The past has only an approximation of the real members, so
 two simulations are compared, never a simulation with the real past. The fold of a trace counts the results. Times are
 seconds. `kafka-shim why` simulates one group, the pipeline the worst of many.
 
-A static member never leaves for good: it is removed after the session timeout unless it has returned by then.
+A static member never leaves for good: it is removed after the session timeout unless it has returned by then. A
+consumer that finds its group instance id held asks again until it is let in, as a process does that is started again:
+so a simulation refuses each process that the coordinator would refuse.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kafka_shim.lab.puppets import Puppet
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.lab.consumer_puppets import ConsumerPuppet, ConsumerScript
+from kafka_shim.lab.puppets import RETRY_SECONDS, Puppet
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.lab.simulator import Simulation
 from kafka_shim.trace.history import History
@@ -49,7 +53,7 @@ def play(past: Past) -> Played:
             history.add({**event, "wall": now, "mono": now})
 
     simulation.cluster.events.listen(gather)
-    playing: dict[str, Puppet] = {}
+    playing: dict[int, Puppet] = {}
     before: float | None = None
     for change in sorted(_changes(past)):
         if before is not None:
@@ -57,9 +61,9 @@ def play(past: Past) -> Played:
         before = change.at
         stay = change.stay
         if change.does == "join":
-            playing[stay.place] = _puppet(simulation, past, stay)
-        elif stay.place in playing:
-            getattr(playing.pop(stay.place), change.does)()
+            playing[change.number] = _puppet(simulation, past, stay)
+        elif change.number in playing:
+            getattr(playing.pop(change.number), change.does)()
     simulation.run(past.session_timeout + SETTLE_S)
     rebalances = history.groups[GROUP].rebalances if GROUP in history.groups else ()
     return Played(
@@ -69,10 +73,22 @@ def play(past: Past) -> Played:
     )
 
 
+class _Consumer(ConsumerPuppet):
+    """A consumer that asks again while another member holds its group instance id."""
+
+    def _on_refusal(self, code: ErrorCode, now: float) -> None:
+        if code is ErrorCode.UNRELEASED_INSTANCE_ID and self._is_active:
+            self._scheduler.at(now + RETRY_SECONDS, self._join)
+        else:
+            super()._on_refusal(code, now)
+
+
 def _puppet(simulation: Simulation, past: Past, stay: Stay) -> Puppet:
     who: dict[str, Any] = {"client_id": stay.client, "instance_id": stay.instance_id, "think": stay.think}
     if past.consumers:
-        return simulation.consumer_puppet(GROUP, list(past.topics), **who)
+        puppet = _Consumer(simulation.scheduler, ConsumerScript(group=GROUP, topics=list(past.topics), **who))
+        puppet.join()
+        return puppet
     return simulation.puppet(
         GROUP,
         list(past.topics),
@@ -90,7 +106,7 @@ def _ms(seconds: float) -> str:
 def _changes(past: Past) -> list[_Change]:
     changes = []
     for number, stay in enumerate(past.stays):
-        changes.append(_Change(stay.joined, number, "join", stay))
+        changes.append(_Change(stay.joined if stay.tried is None else stay.tried, number, "join", stay))
         if stay.left is None:
             continue
         # A static consumer of KIP-848 announces its return, one of the classic protocol sends nothing.

@@ -19,12 +19,17 @@ from kafka_shim.trace.epochs import Epochs
 from kafka_shim.trace.moves import Partition, compare, owners_of
 from kafka_shim.trace.rebalance import Join, Rebalance
 from kafka_shim.trace.reconciliation import AWAY
-from kafka_shim.trace.refusals import FENCED, JOINS, Refusals
+from kafka_shim.trace.refusals import JOINS, Refusals, Twice
+from kafka_shim.trace.unreleased import Holders, Unreleased
 
 REBALANCES: Final = 10_000
 """Largest number of rebalances of a group; the oldest are dropped first."""
 _BEATS: Final = 8
 _AT_ONCE: Final = 0.1
+_SILENT: Final = 1.5
+"""A consumer without a heartbeat for so many intervals is silent."""
+_SESSION_S: Final = 45.0
+"""The default of `group.consumer.session.timeout.ms`."""
 COMMITS: Final = 1_000
 """Largest number of commits of a member."""
 _JOINED: Final = frozenset({"added", "replaced"})
@@ -100,7 +105,9 @@ class Member:
     beats: tuple[float, ...] = ()
     """Seconds between heartbeats in one generation, the newest last; empty if the trace has no heartbeats."""
     beaten: float | None = None
-    """Time of its newest SyncGroup or heartbeat since its JoinGroup."""
+    """Time of its newest SyncGroup or heartbeat since its JoinGroup; of a consumer of KIP-848, of its newest heartbeat
+    after the one that joins.
+    """
     lingered: float | None = None
     """Time of a request that it sent after it had been expelled or fenced: its process was still running."""
     lingered_by: str = ""
@@ -109,6 +116,10 @@ class Member:
     """Time at which a static consumer left for a while, if its session ended before it was back."""
     leaves_late: bool = False
     """True if it sent its departure when its session had already ended."""
+    departure_refused: bool = False
+    """True if the coordinator refused its departure, so that its session had to end. franz-go leaves without its group
+    instance id.
+    """
     earlier: list[Membership] = field(default_factory=list)
     """Its earlier memberships: a fenced consumer of KIP-848 returns under its member id."""
 
@@ -150,6 +161,8 @@ class GroupHistory:
         self.state = ""
         self.generation: int | None = None
         self.protocol = ""
+        self.protocol_type = ""
+        """That of the newest accepted JoinGroup: consumer, connect, or another; empty if none was seen."""
         self.rebalances: deque[Rebalance] = deque(maxlen=REBALANCES)
         self.members: dict[str, Member] = {}
         self.present: dict[str, None] = {}
@@ -167,6 +180,7 @@ class GroupHistory:
         self.sessions: dict[str, float] = {}
         """Session timeout of each member in seconds, by its id, if the trace has timers."""
         self.refusals = Refusals()
+        self.holders = Holders()
         self.joined_on: dict[int, str] = {}
         """By connection, the member of its newest JoinGroup."""
         self._generation_members: tuple[str, ...] = ()
@@ -198,6 +212,59 @@ class GroupHistory:
     def kind(self) -> str:
         """The kind of group, as far as the trace shows it."""
         return "classic" if self.epochs is None else self.epochs.kind
+
+    @property
+    def fights(self) -> list[Twice]:
+        """The group instance ids of two processes that fence each other, or that both run."""
+        fights = [each for each in self.refusals.twice.values() if each.is_fight]
+        named = {each.instance_id for each in fights}
+        for each in self.holders.of.values():
+            if self.holds_and_lives(each) and each.instance_id not in named:
+                fights.append(
+                    Twice(
+                        instance_id=each.instance_id,
+                        first=each.first,
+                        last=each.last,
+                        first_seq=each.first_seq,
+                        last_seq=each.last_seq,
+                        clients=each.clients,
+                        library=each.library,
+                        count=each.count,
+                        is_fight=True,
+                    )
+                )
+        return fights
+
+    def holds_and_lives(self, each: Unreleased) -> bool:
+        """True if the holder of a group instance id that another process asked for still ran, and not only for the
+        moment in which one process takes the place of another.
+        """
+        holder = self.members.get(each.holder)
+        if holder is None or each.has_asked_itself:
+            return False
+        session = self.sessions.get(each.holder)
+        seen = each.seen
+        if seen is None and session is not None and holder.how in ("", "expired"):
+            # Not all listeners hear of heartbeats, but a session does not outlast the last of them.
+            end = self.last if holder.ended is None else holder.ended
+            seen = end - session if end - session > each.first + _AT_ONCE else None
+        if seen is None:
+            return False
+        if each.accepted is None:
+            return each.last - seen <= _SILENT * (self.heartbeat_interval_ms or 5_000) / 1000
+        return seen - each.first > (session or _SESSION_S)
+
+    def is_silent(self, member_id: str) -> bool:
+        """True if the trace has heartbeats of a consumer, and the next one is overdue."""
+        member, interval = self.members.get(member_id), self.heartbeat_interval_ms
+        if member is None or member.ended is not None or member.beaten is None or interval is None:
+            return False
+        return self.last - member.beaten > _SILENT * interval / 1000
+
+    def has_died(self, member_id: str) -> bool:
+        """True if the session of a member ended, and it had not left for a while."""
+        member = self.members.get(member_id)
+        return member is not None and member.how == "expired" and member.away is None
 
     # Rebalances
 
@@ -251,6 +318,8 @@ class GroupHistory:
 
     def _reconciliation(self, event: Mapping[str, Any], at: float, shift: float) -> None:
         self._of_epochs().reconciliation(event, at)
+        # A heartbeat of the member brought it about, perhaps its departure for a while.
+        self.holders.hear(event["member_id"], at)
 
     def _round(self, event: Mapping[str, Any], at: float, shift: float) -> None:
         current = self.current
@@ -308,6 +377,7 @@ class GroupHistory:
                 member.away = None
             member.joined = at
             self.present[member.member_id] = None
+            self.holders.accept(member.member_id, member.instance_id, at)
             if self.epochs is not None:
                 self.epochs.on_return(member.member_id, member.instance_id)
         elif change in _GONE:
@@ -335,11 +405,14 @@ class GroupHistory:
         current = self.current
         if error:
             self._on_error(event, at)
-        if error == ErrorCode.UNRELEASED_INSTANCE_ID and self._has_taken_instance(event, at):
-            pass
+        if error == ErrorCode.UNRELEASED_INSTANCE_ID:
+            self._unreleased(event, at)
         elif api in JOINS:
             library = library_of(event["request"], event["version"]) if api == "JoinGroup" else Library.UNKNOWN
             self.refusals.join(event, at, library)
+            if not error and event["request"].get("member_epoch", 0) > 0 and member_id in self.members:
+                self.members[member_id].beaten = at
+                self.holders.hear(member_id, at)
         elif error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
             member = self.members.get(member_id)
             self.refusals.join(event, at, Library.UNKNOWN if member is None else member.library)
@@ -386,7 +459,9 @@ class GroupHistory:
         # that was only paused sends a heartbeat first.
         if member.how == "expired" and event["request"].get("member_epoch") in _LEAVES:
             member.leaves_late = True
-        is_fenced = event["error"] in FENCED or (
+        if event["request"].get("member_epoch") in _LEAVES and member.ended is None:
+            member.departure_refused = True
+        is_fenced = event["error"] == ErrorCode.FENCED_INSTANCE_ID or (
             member.how == "fenced" and event["error"] == ErrorCode.UNKNOWN_MEMBER_ID
         )
         if member.instance_id and is_fenced:
@@ -401,18 +476,16 @@ class GroupHistory:
                 has_other_client=heir.process != member.process,
             )
 
-    def _has_taken_instance(self, event: Mapping[str, Any], at: float) -> bool:
-        """Note a consumer that asks for the group instance id of another process; false if it may be the same process,
-        started again while the session of the old one goes on.
-        """
+    def _unreleased(self, event: Mapping[str, Any], at: float) -> None:
+        """Note a consumer that asks for the group instance id of a present member."""
         instance_id = event["request"].get("instance_id")
         members = (self.members[each] for each in self.present)
         holder = next((each for each in members if instance_id and each.instance_id == instance_id), None)
-        if holder is None or holder.client_id == event["client_id"]:
-            return False
-        member_id = event["member"] or ""
-        self.refusals.fence(event, at, instance_id, member_id, holder.library, has_other_client=True)
-        return True
+        if holder is None:
+            self.holders.refuse(event, at, "", Library.UNKNOWN, 0)
+            return
+        held = sum(owner == holder.member_id for owner in self.owners.values())
+        self.holders.refuse(event, at, holder.member_id, holder.library, held)
 
     def _joined(self, event: Mapping[str, Any], shift: float) -> None:
         request, member_id = event["request"], event["member"] or ""
@@ -423,6 +496,7 @@ class GroupHistory:
         member.process = event["client_id"] or ""
         if not event["error"]:
             member.beaten = None
+            self.protocol_type = request.get("protocol_type") or self.protocol_type
         # Later requests have told more than a JoinGroup does.
         if member.library is Library.UNKNOWN:
             member.library = library_of(request, event["version"])
@@ -457,6 +531,9 @@ class GroupHistory:
 
     def _has_missed_poll(self, member: Member) -> bool:
         interval = member.rebalance_timeout_ms
+        if self.protocol_type not in ("", "consumer"):
+            # Only a consumer polls.
+            return False
         if not shows_poll_interval(member.library) or interval is None or member.polled is None:
             return member.library is Library.AIOKAFKA and member.how == "left"
         assert member.ended is not None

@@ -1,6 +1,7 @@
 """Requests to join that the coordinator refused, and members that were fenced while their process still ran.
 
-A refused member is in no generation, so no rebalance shows it. All times are seconds of Unix time.
+A refused member is in no generation, so no rebalance shows it. `unreleased.py` has the group instance ids that another
+member still holds. All times are seconds of Unix time.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ REFUSALS: Final = frozenset(
         ErrorCode.INVALID_REQUEST,
         ErrorCode.UNSUPPORTED_VERSION,
         ErrorCode.INVALID_REGULAR_EXPRESSION,
-        ErrorCode.UNRELEASED_INSTANCE_ID,
     }
 )
 """Errors with which a member stays outside: neither a retry nor a rebalance helps."""
 FENCED: Final = frozenset({ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID})
+"""Errors of a process with the group instance id of another."""
 _FIGHT_S: Final = 300.0
 """Two processes with one group instance id fence each other within this time; a restart fences once."""
 MOST: Final = 1_000
@@ -52,6 +53,7 @@ class Refused:
     library: Library
     session_timeout_ms: int | None
     protocols: tuple[str, ...]
+    protocol_type: str = ""
     count: int = 1
     accepted: float | None = None
 
@@ -83,12 +85,7 @@ class Refusals:
     def __init__(self) -> None:
         self.refused: dict[tuple[str, int], Refused] = {}
         self.twice: dict[str, Twice] = {}
-        """By group instance id, its fenced processes; `fights` has those that are a trouble."""
-
-    @property
-    def fights(self) -> list[Twice]:
-        """The group instance ids of two processes that fence each other."""
-        return [each for each in self.twice.values() if each.is_fight]
+        """By group instance id, its fenced processes; `GroupHistory.fights` has those that are a trouble."""
 
     def join(self, event: Mapping[str, Any], at: float, library: Library) -> None:
         """Handle an answer to a request to join."""
@@ -120,6 +117,7 @@ class Refusals:
                 session_timeout_ms=request.get("session_timeout_ms"),
                 protocols=tuple(each["name"] for each in request.get("protocols") or ())
                 or tuple(filter(None, [request.get("server_assignor")])),
+                protocol_type=request.get("protocol_type") or "",
             )
 
     def fence(

@@ -15,7 +15,7 @@ from typing import Final
 
 from kafka_shim.trace import clients
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.clients import has_cooperative, spelled
+from kafka_shim.trace.clients import Library, has_cooperative
 from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why.diagnoses import Diagnosis
@@ -36,6 +36,7 @@ from kafka_shim.why.memberships import absences_of, last_of, library_of_client
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, past_of
 from kafka_shim.why.remedies import ASSIGNOR, CANNOT_SEE, INITIAL_DELAY, Advice, Play, Remedy, judge, process, round_ms
+from kafka_shim.why.work import has_partitions, setting_of
 
 _MANY: Final = 3
 _TOGETHER_S: Final = 10.0
@@ -52,7 +53,7 @@ def advise(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names,
     if any(finding.is_trouble for finding in findings):
         remedies += _eager(history, rebalances)
     judged = judge(remedies, past_of(history, rebalances), play)
-    return Advice(tuple(findings), tuple(judged), _useless(findings, rebalances))
+    return Advice(tuple(findings), tuple(judged), _useless(history, findings, rebalances))
 
 
 def advise_outside(history: GroupHistory, findings: Sequence[Finding], names: Names) -> list[Remedy]:
@@ -75,7 +76,7 @@ def _restarts(history: GroupHistory, finding: Finding, names: Names) -> list[Rem
         return flapping(finding)
     departures = [each for each in finding.rebalances if each.cause == Cause.MEMBER_LEFT]
     libraries = {library_of_client(history, history.members[each]) for each in history.members}
-    setting = next((spelled(clients.INSTANCE, each) for each in libraries), None)
+    setting = next((setting_of(clients.INSTANCE, each, history.protocol_type) for each in libraries), None)
     going = [
         client
         for client in by_client(history, departures)
@@ -113,7 +114,8 @@ def flapping(finding: Finding) -> list[Remedy]:
     return process(
         finding,
         seen=f"{finding.count} short stays" if finding.is_passing else f"left and came back {finding.count} times",
-        proposed="keep it running, or let it read without a group",
+        proposed="keep it running"
+        + (", or let it read without a group" if has_partitions(finding.protocol_type) else ""),
         why="each departure and each return is a rebalance of all members",
     )
 
@@ -140,8 +142,12 @@ def _eager(history: GroupHistory, rebalances: Sequence[Rebalance]) -> list[Remed
 
 
 def _starts(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
-    """Suggest a longer initial delay if members start one by one, each with a rebalance."""
-    new = [each for each in finding.rebalances if each.cause == Cause.NEW_MEMBER]
+    """Suggest a longer initial delay if members start one by one, each with a rebalance, and stay."""
+    new = [
+        each
+        for each in finding.rebalances
+        if each.cause == Cause.NEW_MEMBER and (each.initial or history.member(each.trigger).how != "expired")
+    ]
     initial = next((each for each in new if each.initial), None)
     if initial is None:
         return []
@@ -156,7 +162,8 @@ def _starts(history: GroupHistory, finding: Finding, names: Names) -> list[Remed
             side="broker",
             setting=INITIAL_DELAY,
             key=INITIAL_DELAY,
-            seen=f"{delay * 1000:.0f}",
+            # The delay itself does not show, but the first rebalance lasted no less.
+            seen=f"at most {delay * 1000:.0f}",
             proposed=str(proposed),
             why=f"{len(followers)} members came within {proposed / 1000:.0f} s of the first, each with a rebalance",
             price=f"an empty group starts {proposed / 1000:.0f} s later",
@@ -174,7 +181,9 @@ def _leader(history: GroupHistory, finding: Finding, names: Names) -> list[Remed
             setting=ASSIGNOR,
             key="assignor",
             seen=f"{finding.seconds:.1f} s",
-            proposed="find out what it waits for (metadata of topics, a long pause, a starved processor)",
+            proposed="find out what it waits for"
+            f" ({'metadata of topics, ' if has_partitions(history.protocol_type) else ''}a long pause, a starved"
+            " processor)",
             why="all members wait for the leader's SyncGroup",
             grade=CANNOT_SEE,
         )
@@ -202,8 +211,14 @@ _REMEDIES: Final[Mapping[str, Callable[[GroupHistory, Finding, Names], list[Reme
 }
 
 
-def _useless(findings: Sequence[Finding], rebalances: Sequence[Rebalance]) -> tuple[str, ...]:
+def _useless(history: GroupHistory, findings: Sequence[Finding], rebalances: Sequence[Rebalance]) -> tuple[str, ...]:
     codes = {each.code for each in findings} | {each.cause for each in rebalances}
     if codes & {Cause.SESSION_EXPIRED, Diagnosis.PAUSED_MEMBER, Diagnosis.GHOST, Diagnosis.CRASH_LOOP}:
         return ()
-    return ("session.timeout.ms (no session ran out)",)
+    # A session may run out in a rebalance that has another cause.
+    begin = rebalances[0].started if rebalances else history.first
+    ends = [each for member in history.members.values() for each in member.memberships if each.how == "expired"]
+    if any((each.ended or 0.0) >= begin for each in ends):
+        return ()
+    session = setting_of(clients.SESSION, Library.JAVA, history.protocol_type)
+    return () if session is None else (f"{session} (no session ran out)",)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_shim.trace.causes import Cause
+from kafka_shim.why.work import CLAUSES, has_partitions
 
 BECAUSE: Final[dict[str, str]] = {
     Cause.NEW_MEMBER: "{who} is new",
@@ -30,6 +31,7 @@ BECAUSE: Final[dict[str, str]] = {
 """By cause; empty if a relay did not see the trigger."""
 
 
-def clause(cause: str | None, who: str) -> str:
+def clause(cause: str | None, who: str, protocol_type: str = "") -> str:
     """Return the cause of a rebalance as a clause: `billing-3 joined`. An unknown cause is returned unchanged."""
-    return BECAUSE.get(cause or "", cause or "").format(who=who)
+    because = BECAUSE if has_partitions(protocol_type) else BECAUSE | CLAUSES
+    return because.get(cause or "", cause or "").format(who=who)

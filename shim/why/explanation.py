@@ -11,7 +11,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 from kafka_shim.apis.readable import readable
+from kafka_shim.trace import clients
 from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.clients import Library
 from kafka_shim.trace.epochs import Epochs
 from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.moves import by_topic
@@ -27,6 +29,7 @@ from kafka_shim.why.reconciliation_advice import NOTICED_S
 from kafka_shim.why.reconciliation_advice import advise as advise_consumer_group
 from kafka_shim.why.remedies import Advice, Play, Remedy
 from kafka_shim.why.verdicts import clause_of
+from kafka_shim.why.work import setting_of
 
 STORM_REBALANCES: Final = 6
 STORM_GAP_S: Final = 120.0
@@ -110,10 +113,11 @@ class Explanation:
             )
         longest = max((_waited(each) for each in self.rebalances), default=0.0)
         if longest > LONG_S:
-            setting = "" if self.history.epochs is None else f"{self.history.kind}."
+            name = setting_of(clients.HEARTBEAT, Library.JAVA, self.history.protocol_type) or "a shorter one"
+            setting = name if self.history.epochs is None else f"{self.history.kind}.{clients.HEARTBEAT}"
             return (
                 f"no change is needed. The {span(longest)} that members waited are heartbeat intervals;"
-                f" {setting}heartbeat.interval.ms shortens them, for more requests.{self._interval(self.rebalances)}"
+                f" {setting} shortens them, for more requests.{self._interval(self.rebalances)}"
             )
         return f"nothing; joining and leaving cost these rebalances.{self._interval(self.rebalances)}"
 
@@ -159,7 +163,7 @@ class Explanation:
 
     def reason(self, rebalance: Rebalance) -> str:
         """Return the cause of a rebalance, as a clause."""
-        return clause(rebalance.cause, self.who(rebalance.trigger))
+        return clause(rebalance.cause, self.who(rebalance.trigger), self.history.protocol_type)
 
     def who(self, member_id: str) -> str:
         """Return a member's name, with its host if it is known."""
@@ -201,7 +205,8 @@ def _waited(rebalance: Rebalance) -> float:
 
 def explain(history: GroupHistory, rebalances: Sequence[Rebalance], play: Play | None = None) -> Explanation | None:
     """Explain these rebalances of a group; None if there are none and no member was refused."""
-    if not rebalances and not history.refusals.refused and not history.refusals.fights:
+    outside = history.refusals.refused or history.holders.of or history.fights
+    if not rebalances and not outside:
         return None
     tell_apart(history)
     names = names_of(history)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
@@ -15,10 +16,12 @@ from kafka_shim.trace.clients import Library, shows_poll_interval
 from kafka_shim.trace.history import MISSED_POLL, GroupHistory, Member, Membership
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, INITIAL_DELAY, LEADER_THINKS, NEVER_CAME, Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
+from kafka_shim.trace.unreleased import Unreleased
 from kafka_shim.why.diagnoses import HEALTHY, Diagnosis
 from kafka_shim.why.memberships import EVEN_S, closing_of, gaps, late_by, library_of_client, memberships_by_client
 from kafka_shim.why.names import names_of
 from kafka_shim.why.past import SESSION_TIMEOUT_S, client_of
+from kafka_shim.why.work import has_partitions
 
 CONSUMER_HEARTBEAT_MS = 5_000
 """The default of `group.consumer.heartbeat.interval.ms`."""
@@ -29,6 +32,8 @@ _RETURN_S = 300.0
 _REPLACED_S = 60.0
 """A member that joins within this time of the departure of another may be its replacement."""
 _LOOP = 3
+_AT_ONCE_S = 0.1
+"""Seconds between two requests that cross on their way."""
 _TOGETHER_S = 2.0
 """Seconds between two departures of members that one command shuts down."""
 _MOST_SLOW = 3
@@ -55,10 +60,14 @@ class Finding:
     seconds: float = 0.0
     error: int = 0
     library: Library = Library.UNKNOWN
+    protocol_type: str = ""
+    """That of its group."""
     stalled: bool = False
     """True if a slow member sent no heartbeat either: its process stood still."""
     expelled: bool = False
     """True if the heartbeats of a member are so rare that its session runs out before the first."""
+    partitions: int = 0
+    """The partitions that stood still since their owner had not left; 0 if there were none, or none shows."""
     is_passing: bool = False
     """True if it is about several members that each came for a short time, and `client` is the last."""
     rebalances: list[Rebalance] = field(default_factory=list)
@@ -120,6 +129,8 @@ class _Search:
         self.names = names_of(history)
         self.lives = memberships_by_client(history)
         self.passing = self._passing()
+        self.visits = self._visits()
+        """By member id, all visits of a process that comes again and again and never leaves."""
         self.closing = closing_of(history)
         self.replacing: set[str] = set()
         """The members that took the place of another."""
@@ -146,7 +157,9 @@ class _Search:
         if finding is None:
             label = client or ("" if member is None else self._label(member))
             library = Library.UNKNOWN if member is None else library_of_client(self.history, member)
-            finding = self.findings[code, name] = Finding(code=code, client=label, library=library)
+            of_type = self.history.protocol_type
+            finding = Finding(code=code, client=label, library=library, protocol_type=of_type)
+            self.findings[code, name] = finding
         if member is not None and member.member_id not in finding.members:
             finding.members = (*finding.members, member.member_id)
         return finding
@@ -174,7 +187,10 @@ class _Search:
             finding.error, finding.library = refused.error, refused.library
             finding.seconds = max(finding.seconds, until - refused.first)
             finding.seqs = refused.first_seq, refused.last_seq
-        for twice in self.history.refusals.fights:
+        for unreleased in self.history.holders.of.values():
+            if unreleased.last >= begin and not self.history.holds_and_lives(unreleased):
+                self._unreleased(unreleased)
+        for twice in self.history.fights:
             if twice.last < begin:
                 continue
             finding = self.finding(Diagnosis.DUPLICATE_INSTANCE_ID, client=twice.instance_id)
@@ -182,6 +198,17 @@ class _Search:
             finding.count, finding.library = twice.count, twice.library
             finding.seconds = twice.last - twice.first
             finding.seqs = twice.first_seq, twice.last_seq
+
+    def _unreleased(self, unreleased: Unreleased) -> None:
+        """Add a process that was refused the group instance id of another."""
+        finding = self.finding(Diagnosis.JOIN_REFUSED, client=unreleased.instance_id)
+        finding.cost += max(unreleased.seconds, LONG_S)
+        finding.count += unreleased.count
+        finding.error, finding.library = ErrorCode.UNRELEASED_INSTANCE_ID, unreleased.library
+        finding.seconds += unreleased.seconds
+        finding.seqs = unreleased.first_seq, unreleased.last_seq
+        if self.history.has_died(unreleased.holder) or self.history.is_silent(unreleased.holder):
+            finding.partitions = max(finding.partitions, unreleased.held)
 
     # Rebalances
 
@@ -209,9 +236,11 @@ class _Search:
             return self._expiry(dead, rebalance)
         if cause == Cause.COOPERATIVE_FOLLOWUP and self.latest is not None:
             return self.latest
+        if cause == Cause.NEW_MEMBER and rebalance.trigger in self.visits and not rebalance.initial:
+            return self._visitor(history.member(rebalance.trigger))
         if rebalance.initial and cause == Cause.NEW_MEMBER and not self._is_return(trigger, rebalance):
             return self.finding(Diagnosis.START)
-        if trigger is not None and any(each.instance_id == trigger.instance_id for each in history.refusals.fights):
+        if trigger is not None and any(each.instance_id == trigger.instance_id for each in history.fights):
             return self.finding(Diagnosis.DUPLICATE_INSTANCE_ID, client=trigger.instance_id or "")
         if cause == Cause.MEMBER_LEFT and trigger is not None and self._is_stuck(trigger, rebalance.started):
             return self._missed_poll(trigger)
@@ -236,6 +265,10 @@ class _Search:
         if not members or isinstance(rebalance, Reconciliation):
             return None
         member, trigger = members[0], self.history.members.get(rebalance.trigger)
+        if member.member_id in self.visits:
+            finding = self._visitor(member)
+            finding.took(waited or rebalance.seconds, rebalance)
+            return finding
         is_back = trigger is not None and client_of(trigger) == client_of(member)
         if (waited <= LONG_S and not is_back) or member.how not in ("expired", "removed"):
             return None
@@ -261,7 +294,7 @@ class _Search:
             return None
         members = [self.history.members[each] for each in rebalance.dropped if each in self.history.members]
         if rebalance.assigned is None and rebalance is self.rebalances[-1]:
-            # The group is Empty: nobody was left to join.
+            # The group is Empty: no member was left to join.
             ended = (each for each in self.history.members.values() if each.ended is not None)
             members += [each for each in ended if (each.ended or 0.0) >= rebalance.started]
         return next((each for each in members if each.how == "expired" and not each.instance_id), None)
@@ -312,15 +345,28 @@ class _Search:
             return None
         return self.finding(Diagnosis.JOIN_REFUSED, client=refused.client_id)
 
+    def _refused_successor(self, member: Member) -> Finding | None:
+        """Return the finding of a static consumer that was expelled while its successor was refused. A crash loop has a
+        name of its own, unless its processes only failed to leave.
+        """
+        unreleased = self.history.holders.of.get(member.member_id)
+        if unreleased is None or self.history.holds_and_lives(unreleased):
+            return None
+        if self._is_loop(member) and not member.departure_refused:
+            return None
+        return self.finding(Diagnosis.JOIN_REFUSED, client=unreleased.instance_id)
+
     def _expiry(self, member: Member, rebalance: Rebalance, *, again: bool = True) -> Finding:
         lives = self.lives[client_of(member)]
-        refused = self._without_rights(member)
+        refused = self._without_rights(member) or self._refused_successor(member)
         if refused is not None:
             return refused
         if self._polls_too_seldom(member):
             return self._missed_poll(member, again=again)
         if self._beats_too_seldom(member):
             return self._seldom(member, again=again)
+        if member.member_id in self.visits:
+            return self._visitor(member)
         successor = self._successor(member, rebalance)
         if successor is not None and not self._is_loop(member):
             finding = self.finding(Diagnosis.GHOST, member)
@@ -334,6 +380,41 @@ class _Search:
             finding = self.finding(Cause.SESSION_EXPIRED, member)
         finding.count += again
         return finding
+
+    def _visitor(self, member: Member) -> Finding:
+        """Return the finding of a process that comes again and again and never leaves. Its members have one client id,
+        and no number: one is still to be expelled when the next comes.
+        """
+        visits = self.visits[member.member_id]
+        finding = self.finding(Diagnosis.CRASH_LOOP, client=member.client_id or self._label(member))
+        finding.members, finding.count = tuple(each.member_id for each in visits), len(visits)
+        finding.library = library_of_client(self.history, member)
+        return finding
+
+    def _visits(self) -> dict[str, list[Member]]:
+        """Return the members of processes that came at least three times and never left, by member id. Each was silent
+        when the next came: of two processes with one client id, the older takes part in the rebalance of the newer.
+        """
+        if self.history.epochs is not None:
+            return {}
+        by_client: dict[tuple[str, str], list[Member]] = {}
+        for each in self.history.members.values():
+            if each.instance_id is None and each.joined is not None:
+                by_client.setdefault((each.client_id, each.client_host), []).append(each)
+        visits: dict[str, list[Member]] = {}
+        for members in by_client.values():
+            members.sort(key=lambda each: each.joined or 0.0)
+            silent = all(
+                each.how == "expired"
+                and each.lingered is None
+                and (each.beaten or each.joined or 0.0) <= (after.joined or 0.0) + _AT_ONCE_S
+                for each, after in pairwise(members)
+            )
+            is_over = members[-1].how == "expired" and members[-1].lingered is None
+            gone = members if is_over else members[:-1]
+            if silent and len(gone) >= _LOOP:
+                visits |= {each.member_id: gone for each in gone}
+        return visits
 
     def _successor(self, member: Member, rebalance: Rebalance) -> float | None:
         """Return the time at which a new process took the place of a consumer that was still to be expelled. The group
@@ -482,6 +563,8 @@ class _Search:
         """True if a member that is not back left just when its poll interval was over."""
         interval = (member.rebalance_timeout_ms or 0) / 1000
         if member.polled is None or not interval or not shows_poll_interval(member.library) or member.reason:
+            return False
+        if not has_partitions(self.history.protocol_type):
             return False
         if member.library in (Library.FRANZ_GO, Library.SARAMA, Library.KAFKAJS, Library.JAVA):
             return False

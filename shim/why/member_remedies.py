@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace import clients
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.clients import Library, shows_poll_interval, spelled
+from kafka_shim.trace.clients import Library, shows_poll_interval
 from kafka_shim.trace.history import GroupHistory, Member
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why.diagnoses import Diagnosis
@@ -26,15 +28,22 @@ from kafka_shim.why.remedies import (
     process,
     round_ms,
 )
+from kafka_shim.why.static_remedies import after_unreleased
+from kafka_shim.why.work import has_partitions, setting_of, work_of
+
+_GROUP_ID: Final = "group.id"
+_BEFORE_JOINING: Final = "the work before it joins again, such as to stop its tasks"
 
 
 def missed_polls(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    if not has_partitions(finding.protocol_type):
+        return _late_worker(finding, history.member(finding.members[-1]))
     member, library = history.member(finding.members[-1]), finding.library
     interval = member.rebalance_timeout_ms if shows_poll_interval(library) else None
     gaps = absences_of(history, client_of(member))
     longest = max(gaps, default=0.0) + (interval or 0) / 1000
     remedies = []
-    batch, records = _batch(history, member), spelled(clients.POLL_RECORDS, library)
+    batch, records = _batch(history, member), setting_of(clients.POLL_RECORDS, library, finding.protocol_type)
     if records is not None and batch is not None and interval is not None:
         fewer = max(1, int(batch[0] * 2 * interval / 3000 / max(batch[1], longest)))
         remedies.append(
@@ -49,7 +58,7 @@ def missed_polls(history: GroupHistory, finding: Finding, names: Names) -> list[
                 change=Change(poll_interval=interval / 1000),
             )
         )
-    setting = spelled(clients.POLL_INTERVAL, library)
+    setting = setting_of(clients.POLL_INTERVAL, library, finding.protocol_type)
     if setting is not None:
         # A member that did not come back was absent for a time that does not show.
         proposed = round_ms(1500 * longest) if interval is not None and gaps else None
@@ -71,6 +80,31 @@ def missed_polls(history: GroupHistory, finding: Finding, names: Names) -> list[
     return remedies
 
 
+def _late_worker(finding: Finding, member: Member) -> list[Remedy]:
+    """Return the remedy for a member of another type that left since it did not take part in the group in time."""
+    setting = setting_of(clients.POLL_INTERVAL, finding.library, finding.protocol_type)
+    interval = member.rebalance_timeout_ms
+    if setting is None:
+        return process(
+            finding,
+            seen=f"busy for its rebalance timeout{'' if interval is None else f' of {interval / 1000:g} s'}",
+            proposed="find out what kept it from the group",
+            why="it left by itself when the timeout was over, and its process still runs",
+        )
+    return [
+        Remedy(
+            who=finding.client,
+            side="client",
+            setting=setting,
+            key=setting,
+            seen="unknown" if interval is None else str(interval),
+            proposed="longer than its longest start or stop of tasks",
+            why="it left when this time was over, and its process still runs",
+            price="a rebalance may wait as long for it",
+        )
+    ]
+
+
 def stalled(finding: Finding) -> list[Remedy]:
     """Return the remedy for a process that stood still for less than its session."""
     return process(
@@ -87,14 +121,14 @@ def slow_member(history: GroupHistory, finding: Finding, names: Names) -> list[R
     member, library = history.member(finding.members[-1]), finding.library
     target = max(0.1, finding.seconds / 10)
     change = Change(think={client_of(member): target})
-    setting = spelled(clients.POLL_RECORDS, library)
+    setting = setting_of(clients.POLL_RECORDS, library, finding.protocol_type)
     # These join again without a poll: only a rebalance callback holds them up.
     if setting is None or library in (Library.AIOKAFKA, Library.FRANZ_GO):
         return [
             Remedy(
                 who=finding.client,
                 side="client",
-                setting=PROCESSING,
+                setting=PROCESSING if has_partitions(finding.protocol_type) else _BEFORE_JOINING,
                 key="processing",
                 seen=f"up to {finding.seconds:.1f} s",
                 proposed="shorter than a second",
@@ -132,7 +166,7 @@ def slow_revocation(history: GroupHistory, finding: Finding, names: Names) -> li
 
 
 def seldom_heartbeats(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
-    setting = spelled(clients.HEARTBEAT, finding.library)
+    setting = setting_of(clients.HEARTBEAT, finding.library, finding.protocol_type)
     if setting is None:
         return []
     member, called = history.member(finding.members[-1]), finding.seconds
@@ -176,20 +210,57 @@ def dead(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
     back = (
         f"silent, and back {later[0] - (member.ended or 0.0):.1f} s later" if later else "silent, and did not come back"
     )
+    if finding.code == Diagnosis.CRASH_LOOP:
+        return _loop(history, finding, timeout)
     return process(
         finding,
-        seen=back if finding.code != Diagnosis.CRASH_LOOP else f"died {finding.count} times",
-        proposed="find out why it died",
-        why=f"its partitions stood still for the session timeout of {timeout:g} s"
+        seen=back,
+        proposed="find out what paused it" if finding.code == Diagnosis.PAUSED_MEMBER else "find out why it died",
+        why=f"its {work_of(finding.protocol_type)} stood still for the session timeout of {timeout:g} s"
         if timeout
-        else "its partitions stood still for its session timeout",
+        else f"its {work_of(finding.protocol_type)} stood still for its session timeout",
     )
+
+
+def _loop(history: GroupHistory, finding: Finding, timeout: float) -> list[Remedy]:
+    """Return the remedies for a process that comes again and again and never leaves. A crash and a script that does not
+    close its consumer send the same.
+    """
+    until = f" of {timeout:g} s" if timeout else ""
+    close = "close the consumer" if has_partitions(finding.protocol_type) else "let it leave"
+    stands = "stands" if work_of(finding.protocol_type) == "work" else "stand"
+    remedies = process(
+        finding,
+        seen=f"fell silent {finding.count} times, without a LeaveGroup",
+        proposed=f"{close} when it is done; if it crashes, find out why it died",
+        why=f"the group waits for it, and its {work_of(finding.protocol_type)} {stands} still, until its session{until}"
+        " ends",
+    )
+    setting = setting_of(clients.INSTANCE, finding.library, finding.protocol_type)
+    members = [history.member(each) for each in finding.members]
+    absences = [(after.joined or 0.0) - (before.beaten or before.joined or 0.0) for before, after in pairwise(members)]
+    is_soon = bool(absences) and timeout > 0 and min(absences) < timeout
+    if setting is None or not is_soon or any(each.instance_id for each in members):
+        return remedies
+    return [
+        *remedies,
+        Remedy(
+            who=finding.client,
+            side="client",
+            setting=setting,
+            key=clients.INSTANCE,
+            seen="none",
+            proposed="one for each process, the same after a restart",
+            why="if it comes back within its session it takes its old place, and no member waits",
+            price="a process that is shut down for good is missed only after its session timeout",
+        ),
+    ]
 
 
 def _away(history: GroupHistory, finding: Finding, gap: float) -> list[Remedy]:
     """A static member was restarted, but not within its session."""
     member = history.member(finding.members[-1])
-    setting = spelled(clients.SESSION, finding.library)
+    setting = setting_of(clients.SESSION, finding.library, finding.protocol_type)
     if setting is None:
         return []
     why = f"it was back {gap:.1f} s after its session; within it, the restart of a static member costs nothing"
@@ -198,7 +269,7 @@ def _away(history: GroupHistory, finding: Finding, gap: float) -> list[Remedy]:
 
 def after_pause(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
     member = history.member(finding.members[-1])
-    setting = spelled(clients.SESSION, finding.library)
+    setting = setting_of(clients.SESSION, finding.library, finding.protocol_type)
     if setting is None or member.session_timeout_ms is None:
         return dead(history, finding, names)
     late = sum(history.member(each).fenced for each in finding.members)
@@ -227,7 +298,7 @@ def _longer_session(finding: Finding, setting: str, session_ms: int, gap: float,
 
 def ghost(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
     member = history.member(finding.members[-1])
-    setting = spelled(clients.INSTANCE, finding.library)
+    setting = setting_of(clients.INSTANCE, finding.library, finding.protocol_type)
     came_back = any(each.joined > (member.joined or 0.0) for each in memberships_of(history, client_of(member)))
     if setting is None or not came_back or member.instance_id:
         return dead(history, finding, names)
@@ -247,6 +318,8 @@ def ghost(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]
 
 
 def after_refusal(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    if finding.error == ErrorCode.UNRELEASED_INSTANCE_ID:
+        return after_unreleased(history, finding)
     refused = next(
         each
         for each in history.refusals.refused.values()
@@ -281,12 +354,6 @@ def after_refusal(history: GroupHistory, finding: Finding, names: Names) -> list
             ", ".join(refused.protocols),
             "one of the broker's group.consumer.assignors (uniform and range by default)",
         ),
-        ErrorCode.UNRELEASED_INSTANCE_ID: (
-            "operator",
-            "process",
-            "its old process was killed, and did not leave",
-            "shut it down in order, or start it again once the session of the old process is over",
-        ),
         ErrorCode.GROUP_MAX_SIZE_REACHED: (
             "broker",
             MAX_SIZE if history.epochs is None else f"group.{history.kind}.max.size",
@@ -302,11 +369,14 @@ def after_refusal(history: GroupHistory, finding: Finding, names: Names) -> list
         ErrorCode.GROUP_AUTHORIZATION_FAILED: ("operator", RIGHTS, "none for this group", "READ on the group"),
         ErrorCode.TOPIC_AUTHORIZATION_FAILED: ("operator", RIGHTS, "none for a topic", "READ on its topics"),
     }.get(ErrorCode(finding.error), ("client", "process", "its request", "see the error in its log"))
+    if refused.protocol_type and history.protocol_type not in ("", refused.protocol_type):
+        key, seen = _GROUP_ID, f"{history.group}, a group of type {history.protocol_type}"
+        side, proposed = "client", f"another for a {refused.protocol_type}"
     return [
         Remedy(
             who=finding.client,
             side=side,
-            setting=PROCESS if key == "process" else spelled(key, refused.library) or key,
+            setting=PROCESS if key == "process" else setting_of(key, refused.library, history.protocol_type) or key,
             key=key,
             seen=seen,
             proposed=proposed,
@@ -320,7 +390,7 @@ def twice(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]
         Remedy(
             who=finding.client,
             side="client",
-            setting=spelled(clients.INSTANCE, finding.library) or clients.INSTANCE,
+            setting=setting_of(clients.INSTANCE, finding.library, finding.protocol_type) or clients.INSTANCE,
             key=clients.INSTANCE,
             seen=f"{finding.client}, of two running processes",
             proposed="another for each process",

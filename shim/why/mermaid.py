@@ -22,8 +22,10 @@ DRAWN: Final = frozenset(
 
 def sequence_diagram(rebalance: Rebalance, events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the lines of a diagram of this rebalance; `events` are those of its group."""
-    names, steps = Names(), []
+    names, steps, protocol_type = Names(), [], ""
     for event in events:
+        if event["event"] == "exchange" and event["api"] == "JoinGroup":
+            protocol_type = event["request"].get("protocol_type") or protocol_type
         if event["event"] == "exchange" and event["api"] in DRAWN:
             shift = event["wall"] - event["mono"]
             arrived, answered = event["arrived"] + shift, event["wall"]
@@ -39,7 +41,7 @@ def sequence_diagram(rebalance: Rebalance, events: Iterable[Mapping[str, Any]]) 
     steps.sort(key=lambda step: step[0])
     yield "sequenceDiagram"
     yield "    participant coordinator"
-    because = clause(rebalance.cause, names(rebalance.trigger))
+    because = clause(rebalance.cause, names(rebalance.trigger), protocol_type)
     yield f"    Note over coordinator: {rebalance.cause or 'unknown'}: {because}"
     for _, step in steps:
         yield f"    {step}"

@@ -52,10 +52,12 @@ class Narrator:
     def __init__(self) -> None:
         self.name: Final = Names()
         self._initial: set[str] = set()
-        """Groups in their first round, which waits for group.initial.rebalance.delay.ms whichever members have
+        """Groups in their first round, which waits for group.initial.rebalance.delay.ms even if all members have
         joined.
         """
         self._began: float | None = None
+        self._types: dict[str, str] = {}
+        """The protocol type of each group."""
 
     def lines(self, event: Mapping[str, Any], mono: float | None = None) -> list[Line]:
         """Return the lines of one event; most events have none. `mono` is the event's time if it has none itself."""
@@ -83,12 +85,12 @@ class Narrator:
     def _state(self, event: Mapping[str, Any]) -> list[str]:
         if event["to"] == "PreparingRebalance":
             (self._initial.add if event["from"] == "Empty" else self._initial.discard)(event["group"])
-            because = clause(event["cause"], self.name(event["trigger"]))
+            because = self._because(event)
             return [f"rebalance begins, cause {event['cause']}: {because}"]
         if event["to"] == "Registering":
             if event["cause"] is None:
                 return ["the owners of rewound partitions must register"]
-            because = clause(event["cause"], self.name(event["trigger"]))
+            because = self._because(event)
             return [f"all members must register, cause {event['cause']}: {because}"]
         if event["to"] == "Stable" and event["rule"] == "registered":
             return [f"generation {event['generation']} is stable"]
@@ -109,7 +111,7 @@ class Narrator:
         if event.get("inferred"):
             # A relay's trace has no event for the beginning.
             cause = event["cause"] or "unknown"
-            lines.insert(0, f"rebalanced, cause {cause}: {clause(event['cause'], self.name(event['trigger']))}")
+            lines.insert(0, f"rebalanced, cause {cause}: {self._because(event)}")
         initial = event["group"] in self._initial
         self._initial.discard(event["group"])
         if event["waited_for"] and initial:
@@ -122,7 +124,7 @@ class Narrator:
         return lines
 
     def _epoch(self, event: Mapping[str, Any]) -> list[str]:
-        because = clause(event["cause"], self.name(event["trigger"]))
+        because = self._because(event)
         lines = [f"epoch {event['generation']} begins, cause {event['cause']}: {because}"]
         if event.get("waits_ms"):
             lines.append(f"its assignment waits {event['waits_ms']} ms for the assignment interval")
@@ -178,7 +180,12 @@ class Narrator:
     def _offsets_expired(self, event: Mapping[str, Any]) -> list[str]:
         return [f"{len(event['offsets'])} committed offsets have expired"]
 
+    def _because(self, event: Mapping[str, Any]) -> str:
+        return clause(event["cause"], self.name(event["trigger"]), self._types.get(event["group"], ""))
+
     def _exchange(self, event: Mapping[str, Any]) -> list[str]:
+        if event["api"] == "JoinGroup" and not event["error"] and event["request"].get("protocol_type"):
+            self._types[event["group"]] = event["request"]["protocol_type"]
         error = _ERRORS.get(event["error"]) or (
             _ERRORS_OF_COMMITS.get(event["error"]) if event["api"] == _COMMIT else None
         )

@@ -159,7 +159,9 @@ PAGES: Final[dict[str, Page]] = {
         remedy="INVALID_SESSION_TIMEOUT: a session within the limits of the broker. INCONSISTENT_GROUP_PROTOCOL: an"
         " assignor that all members have. GROUP_MAX_SIZE_REACHED: a larger group.max.size (group.consumer.max.size in"
         " the new protocol), or fewer members. UNSUPPORTED_ASSIGNOR: a group.remote.assignor that the broker has."
-        " GROUP_ID_NOT_FOUND: the group.protocol of the other members.",
+        " GROUP_ID_NOT_FOUND: the group.protocol of the other members. UNRELEASED_INSTANCE_ID: close the consumer when"
+        " its process stops, so that it leaves with epoch -2; or a shorter consumer.session.timeout.ms. A longer one"
+        " keeps the new process out for longer.",
         price=_NO_PRICE,
     ),
     Diagnosis.DUPLICATE_INSTANCE_ID: Page(
@@ -168,7 +170,8 @@ PAGES: Final[dict[str, Page]] = {
         signs={
             "": "FENCED_INSTANCE_ID, twice within five minutes, for processes that still run. One such error is a"
             " restart that began before the old process had ended.",
-            "in the new protocol": "UNRELEASED_INSTANCE_ID for the second process, while the first goes on",
+            "in the new protocol": "UNRELEASED_INSTANCE_ID for the second process, while the first goes on with"
+            " heartbeats",
             "Java, librdkafka": "the error ends the consumer; a supervisor starts it again",
         },
         remedy="Another group.instance.id for each process: the name of a StatefulSet's pod, not that of the service.",
@@ -193,10 +196,12 @@ PAGES: Final[dict[str, Page]] = {
         price=_STATIC,
     ),
     Diagnosis.CRASH_LOOP: Page(
-        meaning="A process died three times or more, and was started again each time.",
+        meaning="A process came three times or more, and never left: it crashes, or does not close its consumer.",
         example="A record that cannot be parsed ends the process. After a restart it reads the record again.",
         signs={"": "sessions of one client that run out again and again"},
-        remedy="Find out why it dies. A longer delay of the supervisor spares the others rebalances until then.",
+        remedy="Close the consumer when the process is done. If it crashes, find out why; a longer delay of the"
+        " supervisor spares the others rebalances until then. If it is back within its session, group.instance.id gives"
+        " it its old place.",
         price=_NO_PRICE,
     ),
     Diagnosis.FLAPPING: Page(

@@ -28,6 +28,9 @@ MISSED_POLL: Final = "missed-poll"
 class Stay(NamedTuple):
     """A member of `client` from `joined` to `left`, None if it stayed. `how`: left, expired, removed, fenced, or
     `MISSED_POLL`. `think` is its time to join again. Successive stays of one process share a `place`; see `placed`.
+
+    `tried` is the time of its first request to join, if that was refused. If `is_dead`, it ended with its process: the
+    next stay in its place is that of a new process.
     """
 
     client: str
@@ -37,6 +40,8 @@ class Stay(NamedTuple):
     instance_id: str | None = None
     think: float = 0.0
     place: str = ""
+    tried: float | None = None
+    is_dead: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +81,7 @@ class Past:
         if change.poll_interval is not None:
             stays = _joined_up(stays, MISSED_POLL, None)
         if change.session_timeout is not None:
-            stays = _joined_up(stays, "expired", change.session_timeout - self.session_timeout)
+            stays = self._with_sessions(change.session_timeout - self.session_timeout)
         if change.think:
             stays = tuple(each._replace(think=change.think.get(each.client, each.think)) for each in stays)
         if change.static:
@@ -90,6 +95,22 @@ class Past:
             heartbeat_interval=change.heartbeat_interval or self.heartbeat_interval,
         )
 
+    def _with_sessions(self, longer: float) -> tuple[Stay, ...]:
+        """Return the stays with sessions that are longer by some seconds. A process that lived stays if it is back by
+        then. A dead one does not: it is missed later, and the coordinator judges its successor. A static member of the
+        classic protocol takes the place of the dead one at once.
+        """
+        stays = tuple(
+            each._replace(is_dead=each.is_dead and (self.consumers or not each.instance_id)) for each in self.stays
+        )
+        stays = _joined_up(stays, "expired", longer)
+        return tuple(
+            each._replace(left=max(each.joined, each.left + longer))
+            if each.how == "expired" and each.left is not None
+            else each
+            for each in stays
+        )
+
 
 def past_of(history: GroupHistory, rebalances: Sequence[Rebalance]) -> Past:
     """Return the past of a group over these rebalances."""
@@ -97,7 +118,7 @@ def past_of(history: GroupHistory, rebalances: Sequence[Rebalance]) -> Past:
     thinks = _thinks(rebalances)
     members = [each for each in history.members.values() if each.memberships]
     stays = placed(
-        _stay(each, membership, begin, thinks)
+        _stay(history, each, membership, begin, thinks)
         for each in members
         for membership in each.memberships
         if membership.ended is None or membership.ended >= begin
@@ -200,9 +221,18 @@ def _has_acted(history: GroupHistory, member: Member, since: float) -> bool:
     )
 
 
-def _stay(member: Member, membership: Membership, begin: float, thinks: Mapping[str, float]) -> Stay:
+def _stay(
+    history: GroupHistory, member: Member, membership: Membership, begin: float, thinks: Mapping[str, float]
+) -> Stay:
     # A consumer (KIP-848) is removed because it did not revoke its partitions in time, which it does when it polls.
     how = MISSED_POLL if "poll timeout" in membership.reason or membership.how == "removed" else membership.how
+    tries = (
+        each
+        for each in history.holders.of.values()
+        if each.heir == member.member_id and each.accepted == membership.joined
+    )
+    # A static consumer that has left for a while leaves its place to a new process.
+    is_away = member.away is not None
     return Stay(
         client=client_of(member),
         joined=max(0.0, membership.joined - begin),
@@ -210,6 +240,8 @@ def _stay(member: Member, membership: Membership, begin: float, thinks: Mapping[
         how=how,
         instance_id=member.instance_id,
         think=thinks.get(member.member_id, 0.0),
+        tried=next((max(0.0, each.first - begin) for each in tries), None),
+        is_dead=how == "expired" and membership.ended == member.ended and member.lingered is None and not is_away,
     )
 
 
@@ -241,6 +273,7 @@ def _joined_up(stays: Sequence[Stay], how: str, within: float | None) -> tuple[S
             and before is not None
             and before.how == how
             and before.left is not None
+            and not before.is_dead
             and (within is None or stay.joined - before.left <= within)
         ):
             result[index] = before._replace(left=stay.left, how=stay.how)

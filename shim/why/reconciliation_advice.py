@@ -163,7 +163,8 @@ def _dead(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]
     member = history.member(finding.members[-1])
     session = history.sessions.get(member.member_id, 0.0)
     gaps = absences_of(history, client_of(member))
-    if member.instance_id and gaps and finding.code == Cause.SESSION_EXPIRED:
+    # A static consumer that died is refused until its session ends: a longer one would only keep it out for longer.
+    if member.away is not None and gaps and finding.code == Cause.SESSION_EXPIRED:
         why = f"was away for {max(gaps):.1f} s longer than its session, which a static member may be away"
         return [_longer_session(history, finding, max(gaps), why)]
     seen = f"silent, and back {min(gaps):.1f} s later" if gaps else "silent, and did not come back"

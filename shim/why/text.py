@@ -17,6 +17,7 @@ from kafka_shim.trace.reconciliation import Reconciliation
 from kafka_shim.why.causes import clause
 from kafka_shim.why.explanation import Explanation, span
 from kafka_shim.why.remedies import LIKELY, Remedy
+from kafka_shim.why.work import has_partitions, work_of
 
 COLUMNS: Final = 80
 BAR: Final = 20
@@ -37,9 +38,12 @@ def _lines(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> I
     word = "generation" if history.epochs is None else "epoch"
     generation = "" if history.generation is None else f", {word} {history.generation}"
     state = f", {history.state}" if history.state else ""
+    is_known = has_partitions(history.protocol_type)
+    kind = history.kind if is_known else f"{history.kind} of type {readable(history.protocol_type)}"
+    shares = f", {_count(partitions, 'partition')}" if is_known else ""
     yield (
-        f"{readable(history.group)}  {history.kind}, {readable(history.protocol or 'no protocol yet')},"
-        f" {_count(members, 'member')}, {_count(partitions, 'partition')}{state}{generation}"
+        f"{readable(history.group)}  {kind}, {readable(history.protocol or 'no protocol yet')},"
+        f" {_count(members, 'member')}{shares}{state}{generation}"
     )
     yield explanation.verdict
     yield ""
@@ -48,9 +52,10 @@ def _lines(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> I
             yield _brief(explanation, each, zone)
         return
     for pattern in explanation.patterns:
+        because = clause(pattern.cause, readable(pattern.who), history.protocol_type)
         yield (
-            f"Pattern, {pattern.count} times, every {span(pattern.period)}: {pattern.cause},"
-            f" {clause(pattern.cause, readable(pattern.who))}   [first {pattern.first_seq}, last {pattern.last_seq}]"
+            f"Pattern, {pattern.count} times, every {span(pattern.period)}: {pattern.cause}, {because}"
+            f"   [first {pattern.first_seq}, last {pattern.last_seq}]"
         )
     if explanation.patterns:
         yield ""
@@ -155,14 +160,16 @@ def _whole(explanation: Explanation, each: Rebalance, bars: bool, zone: tzinfo) 
     if isinstance(each, Reconciliation):
         yield f"  cost      {each.partition_seconds:.1f} partition-seconds stopped; kept partitions do not stop"
     else:
-        yield _cost(each)
+        yield _cost(each, explanation.history.protocol_type)
     for fault in each.faults:
         yield f"  fault     injected: {fault}"
 
 
-def _cost(each: Rebalance) -> str:
+def _cost(each: Rebalance, protocol_type: str) -> str:
     # A server's memory has events of groups, but may lack those of requests.
     members = "unknown" if each.member_seconds is None else f"{each.member_seconds:.1f}"
+    if not has_partitions(protocol_type):
+        return f"  cost      {members} member-seconds; how long {work_of(protocol_type)} stood still does not show"
     return f"  cost      {members} member-seconds, {each.partition_seconds:.1f} partition-seconds stopped" + (
         "; eager: all stop until the last has joined" if each.eager and len(each.members) > 1 else ""
     )

@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_shim.apis.readable import readable
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.rebalance import Rebalance
+from kafka_shim.why import work
 from kafka_shim.why.causes import BECAUSE
 from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.findings import Finding, error_name
+from kafka_shim.why.work import has_partitions
 
 CLAUSES: Final[dict[str, str]] = {
     Diagnosis.JOIN_REFUSED: "{who} was refused {times}: {error}",
     Diagnosis.DUPLICATE_INSTANCE_ID: "two processes have the group.instance.id {who} and fence each other, {times}",
     Diagnosis.PAUSED_MEMBER: "{who} was paused for longer than its session timeout, {times}",
     Diagnosis.GHOST: "{who} was killed and the group waited {seconds} for it in vain",
-    Diagnosis.CRASH_LOOP: "{who} dies and is started again, {times}",
+    Diagnosis.CRASH_LOOP: "{who} comes again and again and never leaves: it fell silent {times}",
     Diagnosis.FLAPPING: "{who} leaves and comes back again and again, {times}",
     Diagnosis.SLOW_MEMBER: "the group waited up to {seconds} for {who} to join again, {times}",
     Diagnosis.SLOW_REVOCATION: "the group waited up to {seconds} for {who} to give up partitions, {times}",
@@ -42,9 +45,22 @@ _OTHERWISE: Final[dict[str, str]] = {
 """Clauses of findings that need another one than most of their kind."""
 
 
+def _unreleased(finding: Finding) -> str:
+    """Return the clause of a process that is refused the group instance id of another."""
+    text = "{who} was refused {times} in {seconds}: {error}, since its old process had not left"
+    if not finding.partitions:
+        return text
+    stood = "1 partition" if finding.partitions == 1 else f"{finding.partitions} partitions"
+    return f"{text}; meanwhile {stood} had no running owner"
+
+
 def clause_of(finding: Finding, rebalance: Rebalance | None = None) -> str:
     """Return a finding as a clause, without a full stop; of one rebalance without its count in the whole group."""
     text = _OTHERWISE.get(finding.code) if finding.expelled or finding.is_passing else CLAUSES.get(finding.code)
+    if not has_partitions(finding.protocol_type):
+        text = work.CLAUSES.get(finding.code, text)
+    if finding.error == ErrorCode.UNRELEASED_INSTANCE_ID:
+        text = _unreleased(finding)
     text = text or BECAUSE.get(finding.code) or finding.code
     seconds = finding.seconds
     if rebalance is not None and text is not None:
