@@ -217,9 +217,9 @@ class GroupHistory:
     def fights(self) -> list[Twice]:
         """The group instance ids of two processes that fence each other, or that both run."""
         fights = [each for each in self.refusals.twice.values() if each.is_fight]
-        named = {each.instance_id for each in fights}
+        disputed = {each.instance_id for each in fights}
         for each in self.holders.of.values():
-            if self.holds_and_lives(each) and each.instance_id not in named:
+            if self.holds_and_lives(each) and each.instance_id not in disputed:
                 fights.append(
                     Twice(
                         instance_id=each.instance_id,
@@ -484,8 +484,8 @@ class GroupHistory:
         if holder is None:
             self.holders.refuse(event, at, "", Library.UNKNOWN, 0)
             return
-        held = sum(owner == holder.member_id for owner in self.owners.values())
-        self.holders.refuse(event, at, holder.member_id, holder.library, held)
+        partitions = sum(owner == holder.member_id for owner in self.owners.values())
+        self.holders.refuse(event, at, holder.member_id, holder.library, partitions)
 
     def _joined(self, event: Mapping[str, Any], shift: float) -> None:
         request, member_id = event["request"], event["member"] or ""

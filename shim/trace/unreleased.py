@@ -22,13 +22,13 @@ MOST: Final = 1_000
 class Unreleased:
     """`count` requests to join with the group instance id of `holder`, a member id, from `first` to `last`.
 
-    `held` is the number of its partitions. `seen` is the time of its newest request after `first`, None if it sent
-    none. `heir` is the member that had the instance id at `accepted`; both are empty until then.
+    `partitions` is the number of its partitions. `seen` is the time of its newest request after `first`, None without
+    one. `heir` is the member that had the instance id at `accepted`; both are empty until then.
     """
 
     instance_id: str
     holder: str
-    held: int
+    partitions: int
     library: Library
     first: float
     last: float
@@ -57,14 +57,14 @@ class Holders:
         self._open: dict[str, Unreleased] = {}
         """By group instance id, the newest one, until another member has the instance id."""
 
-    def refuse(self, event: Mapping[str, Any], at: float, holder: str, library: Library, held: int) -> None:
+    def refuse(self, event: Mapping[str, Any], at: float, holder: str, library: Library, partitions: int) -> None:
         """Handle a refused request to join; `holder` is empty if the trace does not show it."""
         instance_id, seq = event["request"].get("instance_id") or "", event.get("seq", 0)
         each = self.of.get(holder or instance_id)
         if each is None:
             if len(self.of) >= MOST:
                 return
-            each = Unreleased(instance_id, holder, held, library, at, at, seq, seq)
+            each = Unreleased(instance_id, holder, partitions, library, at, at, seq, seq)
             self.of[holder or instance_id] = each
         self._open[instance_id] = each
         # Not all listeners hear of every repetition.

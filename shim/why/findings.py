@@ -208,7 +208,7 @@ class _Search:
         finding.seconds += unreleased.seconds
         finding.seqs = unreleased.first_seq, unreleased.last_seq
         if self.history.has_died(unreleased.holder) or self.history.is_silent(unreleased.holder):
-            finding.partitions = max(finding.partitions, unreleased.held)
+            finding.partitions = max(finding.partitions, unreleased.partitions)
 
     # Rebalances
 
@@ -411,9 +411,9 @@ class _Search:
                 for each, after in pairwise(members)
             )
             is_over = members[-1].how == "expired" and members[-1].lingered is None
-            gone = members if is_over else members[:-1]
-            if silent and len(gone) >= _LOOP:
-                visits |= {each.member_id: gone for each in gone}
+            ended = members if is_over else members[:-1]
+            if silent and len(ended) >= _LOOP:
+                visits |= {each.member_id: ended for each in ended}
         return visits
 
     def _successor(self, member: Member, rebalance: Rebalance) -> float | None:
