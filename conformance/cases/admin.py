@@ -459,7 +459,7 @@ def twice(t: Trial) -> None:
 @case(
     "delete/expired/1",
     "A group is deleted right after the session of its last member: the timer comes before the request",
-    source="semantics 2.9, 2.11",
+    source="semantics 2.7",
     api="DeleteGroups",
     needs=("short-sessions",),
 )

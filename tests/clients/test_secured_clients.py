@@ -17,7 +17,7 @@ from kafka import KafkaConsumer
 from kafka.errors import GroupAuthorizationFailedError, KafkaTimeoutError, SaslAuthenticationFailedError
 
 from kafka_shim.security.config import MECHANISMS
-from kafka_shim.testing import CoordinatorServer
+from kafka_shim.testing import CoordinatorServer, polling
 
 RECORDS = 8
 
@@ -56,10 +56,10 @@ def test_clients_of_one_group_authenticate(server: CoordinatorServer, mechanism:
             await consumer.stop()
 
     try:
-        while not (len(ours.assignment()) == 2 and len(theirs.assignment()) == 2):
-            ours.poll(timeout_ms=50)
-            theirs.poll(0.05)
-        ours.commit()
+        with polling(ours, theirs) as polled:
+            members = server.group(group).stable(members=2, timeout=60).members
+            assert [len(member.owned["orders"]) for member in members] == [2, 2]
+            polled.call(ours.commit)
         principals = server.call(lambda: {each.client.principal for each in server.kit.cluster.sessions()})
         assert {"User:alice", "User:bob"} <= principals
     finally:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kafka import KafkaConsumer
 
-from kafka_shim.testing import CoordinatorServer
+from kafka_shim.testing import CoordinatorServer, polling
 from tests.relay.recording import recording
 
 PASSWORD = "the password of alice"
@@ -20,8 +20,8 @@ def test_clients_authenticate_through_the_relay_and_leave_no_secret(tmp_path: Pa
         with recording(server.bootstrap, trace, "--tls-ca", server.ca_file) as bootstrap:
             settings = server.client_settings("kafka-python", "alice") | {"security_protocol": "SASL_PLAINTEXT"}
             consumer = KafkaConsumer("orders", bootstrap_servers=bootstrap, group_id="billing", **settings)
-            while not consumer.assignment():
-                consumer.poll(timeout_ms=50)
+            with polling(consumer):
+                server.group("billing").stable(members=1)
             principals = server.call(lambda: {each.client.principal for each in server.kit.cluster.sessions()})
             assert "User:alice" in principals
             consumer.close()
