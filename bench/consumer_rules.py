@@ -60,6 +60,7 @@ from kafka_shim.groups.epochs.metadata_hash import metadata_hash
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.shard import NodeParts
 from kafka_shim.groups.timers import Timers
 from kafka_shim.server.cluster import Cluster, ClusterConfig
 from kafka_shim.server.compose import make_cluster
@@ -107,17 +108,14 @@ class Bench:
         self.topics = Topics(topics, max(1, members * PARTITIONS_PER_MEMBER // topics), new_id)
         self.outbox = Outbox()
         ids = itertools.count()
-        self.service = GroupService(
-            1,
-            GroupConfig().with_settings([f"{name}={value}" for name, value in SETTINGS.items()]),
-            self.outbox,
-            Timers(self.outbox),
-            lambda: f"{next(ids):036}",
-            lambda key, kind: (0, 1, "localhost", 9092),
-            0.0,
-            self.topics,
-            group_settings=lambda group: {},
+        parts = NodeParts(
+            config=GroupConfig().with_settings([f"{name}={value}" for name, value in SETTINGS.items()]),
+            outbox=self.outbox,
+            timers=Timers(self.outbox),
+            new_id=lambda: f"{next(ids):036}",
+            topics=self.topics,
         )
+        self.service = GroupService(1, parts, lambda key, kind: (0, 1, "localhost", 9092))
         self.members = [f"{number:022}" for number in range(members)]
 
     def load(self, written: list[tuple[Any, Any]]) -> None:
