@@ -128,8 +128,12 @@ class Clock:
         self._server.call(self._server.kit.resume)
 
     def advance(self, seconds: float) -> None:
-        """Advance it by `seconds`, with all timers that become due; puppets act meanwhile, real clients do not."""
-        self._server.call(self._server.kit.advance, seconds)
+        """Advance it by `seconds`, with all timers that become due, and let puppets act.
+
+        Real clients act only if it takes long: puppets send all their heartbeats of days. Ctrl-C ends it then, but not
+        on an event loop.
+        """
+        self._server.call_giving_way(self._server.kit.advance, self._server.kit.advance_giving_way, seconds)
 
 
 @explains_calls

@@ -320,6 +320,11 @@ class Kit(LabWorkbench):
         arguments.seconds("The time to put the clock forward", seconds)
         super().advance(seconds)
 
+    async def advance_giving_way(self, seconds: float) -> None:
+        """See `LabWorkbench.advance_giving_way`. Raises ValueError for an impossible duration."""
+        arguments.seconds("The time to put the clock forward", seconds)
+        await super().advance_giving_way(seconds)
+
     def next_due(self) -> float:
         """See `LabWorkbench.next_due`; puppets act too."""
         return min(super().next_due(), self.scheduler.next_deadline())

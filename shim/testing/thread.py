@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
 from types import ModuleType
@@ -103,6 +103,23 @@ class CoordinatorThread:
         token.run_sync_soon(run)
         return future.result()
 
+    def call_giving_way(
+        self, at_once: Callable[..., T], giving_way: Callable[..., Awaitable[T]], *arguments: object
+    ) -> T:
+        """Run a function that may take long in the server's own thread: `giving_way`, which an exception in the
+        caller's thread ends; `at_once` where an event loop runs in the caller's thread. It ends with the error that
+        ends the polling of a consumer, too."""
+        if _is_on_a_loop():
+            return self.call(at_once, *arguments)
+        future = self.submit(giving_way, *arguments)
+        try:
+            return future.result()
+        except CancelledError:
+            raise self._not_running() from self._failure
+        except BaseException:
+            future.cancel()
+            raise
+
     def wait(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Run an async function in the server's own thread, and return its result.
 
@@ -129,6 +146,10 @@ class CoordinatorThread:
             with scope:
                 try:
                     result = await self._while_polled(partial(function, *arguments))
+                except trio.Cancelled:
+                    # The server ends: without this the caller would wait for ever.
+                    future.cancel()
+                    raise
                 except Exception as error:
                     if not future.cancelled():
                         future.set_exception(error)
@@ -185,9 +206,13 @@ class CoordinatorThread:
             await self._stop.wait()
 
 
-def _refuse_on_a_loop() -> None:
+def _is_on_a_loop() -> bool:
     asyncio = sys.modules.get("asyncio")  # in a process that has not imported it, no loop of it runs
-    if not trio.lowlevel.in_trio_run() and (asyncio is None or not _runs_in(asyncio)):
+    return trio.lowlevel.in_trio_run() or (asyncio is not None and _runs_in(asyncio))
+
+
+def _refuse_on_a_loop() -> None:
+    if not _is_on_a_loop():
         return
     raise RuntimeError(
         "A wait would block the event loop that runs here, and the clients it waits for: use AsyncCoordinator, with"

@@ -1,8 +1,10 @@
 """The coordinator in a thread: start, waits, puppets, and refusals."""
 
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import Any
@@ -49,6 +51,35 @@ def test_an_action_of_a_puppet_that_raises_ends_no_server() -> None:
         server.call(lambda: server.kit.scheduler.later(1.0, mistaken))
         server.clock.advance(2)
         assert server.call(lambda: server.kit.cluster.failures.by_border) == {"laboratory": 2}
+
+
+def test_an_advance_ends_with_its_server() -> None:
+    def mistaken() -> None:
+        raise ZeroDivisionError
+
+    server = CoordinatorServer(topics={"orders": 1})
+    server.start()
+    server.puppet("billing", ["orders"], heartbeat_interval=0.1)
+    server.group("billing").stable(members=1)
+    end = partial(server.kit.nursery.start_soon, trio.to_thread.run_sync, mistaken)
+    server.call(lambda: server.kit.scheduler.later(60, lambda now: end()))
+    with pytest.raises(RuntimeError, match="The server is no longer running"):
+        server.clock.advance(365 * 86400)
+    with pytest.raises(ZeroDivisionError):
+        server.stop()
+
+
+def test_an_advance_over_days_can_be_broken_off() -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+    with CoordinatorServer(topics={"orders": 1}) as server:
+        server.puppet("billing", ["orders"], heartbeat_interval=0.1)
+        server.group("billing").stable(members=1)
+        interrupt = partial(signal.pthread_kill, main, signal.SIGINT)
+        server.call(lambda: server.kit.scheduler.later(60, lambda now: interrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            server.clock.advance(365 * 86400)
+        server.group("billing").stable(members=1)
 
 
 def test_a_failed_test_shows_the_error_of_polling() -> None:
