@@ -1,4 +1,4 @@
-"""The one table of what differs by release of Kafka: rule, first release, release that ended it, KIP.
+"""The one table of the differences between releases of Kafka: rule, first release, release that ended it, KIP.
 
 A rule asks for a difference by its name, `rules.batched_assignments`, and no rule knows the number of a release. The
 versions and features of each release are in `profiles.py`. Faults of single releases are not copied: they are not here.

@@ -4,10 +4,10 @@ Sources: KIP-74 (limits), KIP-227 (sessions), KIP-516 (topic ids), KIP-951 (new 
 are those of Kafka's KafkaApis and ReplicaManager.
 
 A fetch that waits and gets no records is the most frequent request of all, so its cost must not grow with the number of
-partitions. Hence the `FetchState`: the partitions of a session, or of a request whose decoded object the server passes
-in again because the bytes were the same. A state without anything to read is clean, and watches its logs for changes.
-Until one changes, the next fetch of a clean state is parked, and in the end answered with the same response object as
-before, without a look at any partition.
+partitions. Hence the `FetchState`: the partitions of a session, or of a request of which the server passes the decoded
+object in again because the bytes were the same. A state without anything to read is clean, and watches its logs for
+changes. Until one changes, the next fetch of a clean state is parked, and in the end answered with the same response
+object as before, without a look at any partition.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class FetchApi:
                 self._reply(waiter, now)
 
     def drop(self, exchange: object) -> None:
-        """Drop a parked fetch whose connection has ended."""
+        """Drop a parked fetch after the end of its connection."""
         waiter = self._waiting.pop(exchange, None)
         if waiter is not None:
             waiter.live = False
@@ -136,7 +136,7 @@ class FetchApi:
             self.let_go(waiter.state)
 
     def settle(self, state: FetchState, now: float) -> None:
-        """Answer the parked fetches of a state whose logs have changed, if there are enough bytes now."""
+        """Answer the parked fetches of a state after a change of its logs, if there are enough bytes now."""
         try:
             state.look_up(self.topics)
             for waiter in list(state.waiters.values()):

@@ -68,7 +68,7 @@ def make_cluster(
     listeners: Directory | None = None,
     make_loader: MakeLoader = Loader,
 ) -> Cluster:
-    """Create a cluster whose nodes clients reach at these addresses.
+    """Create a cluster with nodes that clients reach at these addresses.
 
     A process that shares `store` with others is one node, and reaches the others by `peer_tls` where all connections
     use TLS; `listeners` get their addresses. `make_loader` is for callers without trio. Raises ValueError, in one

@@ -45,12 +45,12 @@ GROUP_KEYS: Final = frozenset(
         *ExperimentalKey,
     }
 )
-"""The APIs whose exchanges are traced: those about groups and offsets."""
+"""The APIs with exchanges in the trace: those about groups and offsets."""
 TERSE: Final = frozenset({OffsetCommitRequest, OffsetCommitResponse})
 """The messages that show only the fields of their version, and topics by name: commits are half of most traces, and
 long."""
 BY_FIELD: Final = frozenset({OffsetCommitRequestPartition, OffsetCommitResponsePartition})
-"""Structs whose arrays show as one object with an array for each field, which saves repeating the names of the
+"""Structs in arrays that show as one object with an array for each field, which saves repeating the names of the
 fields."""
 
 

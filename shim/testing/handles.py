@@ -241,7 +241,7 @@ class PuppetHandle:
         return self._server.call(read)
 
     def _do(self, act: Callable[[], None]) -> None:
-        """Let the puppet act, and send at once what it sends for that."""
+        """Let the puppet act, and send its requests at once."""
         kit = self._server.kit
 
         def run() -> None:
@@ -305,7 +305,7 @@ class ClientAssignorHandle(PuppetHandle):
 
     @property
     def installed(self) -> list[int]:
-        """The group epochs whose assignment it computed."""
+        """The group epochs of its computations."""
         return self._seen(lambda: list(self._puppet.installed))
 
     @property
@@ -319,7 +319,7 @@ class ClientAssignorHandle(PuppetHandle):
         return self._seen(lambda: self._puppet.assignor_error)
 
     def say(self, *assignors: PuppetAssignor) -> None:
-        """Use these assignors from now on, or new metadata of theirs."""
+        """Use these assignors from now on, or their new metadata."""
         self._server.call(lambda: self._puppet.say(*assignors))
 
 
