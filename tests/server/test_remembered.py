@@ -3,6 +3,7 @@
 import gc
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def alike(store: Any = None) -> Cluster:
     for name, partitions in TOPICS.items():
         cluster.topics.create(name, [[1]] * partitions, id=IDS[name])
     for node in cluster.nodes.values():
-        node.groups._parts = node.groups._parts._replace(wall_offset=1000.0)
+        node.groups._parts = replace(node.groups._parts, wall_offset=1000.0)
     cluster.load_at_once()
     return cluster
 
