@@ -19,17 +19,15 @@ from kafka_shim.trace.epochs import Epochs
 from kafka_shim.trace.moves import Partition, compare, owners_of
 from kafka_shim.trace.rebalance import Join, Rebalance
 from kafka_shim.trace.reconciliation import AWAY
-from kafka_shim.trace.refusals import JOINS, Refusals, Twice
-from kafka_shim.trace.unreleased import Holders, Unreleased
+from kafka_shim.trace.refusals import JOINS, Refusals
+from kafka_shim.trace.unreleased import Holders
 
 REBALANCES: Final = 10_000
 """Largest number of rebalances of a group; the oldest are dropped first."""
 _BEATS: Final = 8
 _AT_ONCE: Final = 0.1
-_SILENT: Final = 1.5
+SILENT: Final = 1.5
 """A consumer without a heartbeat for so many intervals is silent."""
-_SESSION_S: Final = 45.0
-"""The default of `group.consumer.session.timeout.ms`."""
 COMMITS: Final = 1_000
 """Largest number of commits of a member."""
 _JOINED: Final = frozenset({"added", "replaced"})
@@ -213,53 +211,12 @@ class GroupHistory:
         """The kind of group, as far as the trace shows it."""
         return "classic" if self.epochs is None else self.epochs.kind
 
-    @property
-    def fights(self) -> list[Twice]:
-        """The group instance ids of two processes that fence each other, or that both run."""
-        fights = [each for each in self.refusals.twice.values() if each.is_fight]
-        disputed = {each.instance_id for each in fights}
-        for each in self.holders.of.values():
-            if self.holds_and_lives(each) and each.instance_id not in disputed:
-                fights.append(
-                    Twice(
-                        instance_id=each.instance_id,
-                        first=each.first,
-                        last=each.last,
-                        first_seq=each.first_seq,
-                        last_seq=each.last_seq,
-                        clients=each.clients,
-                        library=each.library,
-                        count=each.count,
-                        is_fight=True,
-                    )
-                )
-        return fights
-
-    def holds_and_lives(self, each: Unreleased) -> bool:
-        """True if the holder of a group instance id that another process asked for still ran, and not only for the
-        moment in which one process takes the place of another.
-        """
-        holder = self.members.get(each.holder)
-        if holder is None or each.has_asked_itself:
-            return False
-        session = self.sessions.get(each.holder)
-        seen = each.seen
-        if seen is None and session is not None and holder.how in ("", "expired"):
-            # Not all listeners hear of heartbeats, but a session does not outlast the last of them.
-            end = self.last if holder.ended is None else holder.ended
-            seen = end - session if end - session > each.first + _AT_ONCE else None
-        if seen is None:
-            return False
-        if each.accepted is None:
-            return each.last - seen <= _SILENT * (self.heartbeat_interval_ms or 5_000) / 1000
-        return seen - each.first > (session or _SESSION_S)
-
     def is_silent(self, member_id: str) -> bool:
         """True if the trace has heartbeats of a consumer, and the next one is overdue."""
         member, interval = self.members.get(member_id), self.heartbeat_interval_ms
         if member is None or member.ended is not None or member.beaten is None or interval is None:
             return False
-        return self.last - member.beaten > _SILENT * interval / 1000
+        return self.last - member.beaten > SILENT * interval / 1000
 
     def has_died(self, member_id: str) -> bool:
         """True if the session of a member ended, and it had not left for a while."""

@@ -85,7 +85,7 @@ class Refusals:
     def __init__(self) -> None:
         self.refused: dict[tuple[str, int], Refused] = {}
         self.twice: dict[str, Twice] = {}
-        """By group instance id, its fenced processes; `GroupHistory.fights` has those that are a trouble."""
+        """By group instance id, its fenced processes; `why/instance_ids.py` has those that are a trouble."""
 
     def join(self, event: Mapping[str, Any], at: float, library: Library) -> None:
         """Handle an answer to a request to join."""

@@ -23,6 +23,7 @@ from kafka_shim.why.advice import advise
 from kafka_shim.why.causes import clause
 from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.findings import CONSUMER_HEARTBEAT_MS, LONG_S, Finding
+from kafka_shim.why.instance_ids import fights_of
 from kafka_shim.why.names import Names, names_of
 from kafka_shim.why.past import client_of, tell_apart
 from kafka_shim.why.reconciliation_advice import NOTICED_S
@@ -205,7 +206,7 @@ def _waited(rebalance: Rebalance) -> float:
 
 def explain(history: GroupHistory, rebalances: Sequence[Rebalance], play: Play | None = None) -> Explanation | None:
     """Explain these rebalances of a group; None if there are none and no member was refused."""
-    outside = history.refusals.refused or history.holders.of or history.fights
+    outside = history.refusals.refused or history.holders.of or fights_of(history)
     if not rebalances and not outside:
         return None
     tell_apart(history)

@@ -8,40 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.clients import Library, shows_poll_interval
-from kafka_shim.trace.history import MISSED_POLL, GroupHistory, Member, Membership
+from kafka_shim.trace.clients import Library
+from kafka_shim.trace.history import MISSED_POLL, GroupHistory, Member
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, INITIAL_DELAY, LEADER_THINKS, NEVER_CAME, Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
 from kafka_shim.trace.unreleased import Unreleased
 from kafka_shim.why.diagnoses import HEALTHY, Diagnosis
-from kafka_shim.why.memberships import EVEN_S, closing_of, gaps, late_by, library_of_client, memberships_by_client
+from kafka_shim.why.instance_ids import fights_of, holds_and_lives
+from kafka_shim.why.memberships import gaps, late_by, library_of_client
 from kafka_shim.why.names import names_of
 from kafka_shim.why.past import SESSION_TIMEOUT_S, client_of
-from kafka_shim.why.work import has_partitions
+from kafka_shim.why.processes import LOOP, RETURN_S, START_S, Processes
 
 CONSUMER_HEARTBEAT_MS = 5_000
 """The default of `group.consumer.heartbeat.interval.ms`."""
 LONG_S = 1.0
 """A wait of up to a second needs no remedy."""
-_RETURN_S = 300.0
-"""A process that is back within this time was restarted; one that is back later was stopped and started."""
-_REPLACED_S = 60.0
-"""A member that joins within this time of the departure of another may be its replacement."""
-_LOOP = 3
-_AT_ONCE_S = 0.1
-"""Seconds between two requests that cross on their way."""
-_TOGETHER_S = 2.0
-"""Seconds between two departures of members that one command shuts down."""
 _MOST_SLOW = 3
 """Members that are named if all are slow."""
 _STALLED = 2.0
 """A heartbeat that comes so many intervals after the begin of a rebalance was held up."""
-_LATE = (0.95, 2.5)
-"""A member whose last poll was so long before its departure, in poll intervals and in seconds more, missed the poll."""
 
 
 @dataclass(kw_only=True)
@@ -127,14 +116,8 @@ class _Search:
         self.rebalances = rebalances
         self.findings: dict[tuple[str, str], Finding] = {}
         self.names = names_of(history)
-        self.lives = memberships_by_client(history)
-        self.passing = self._passing()
-        self.visits = self._visits()
-        """By member id, all visits of a process that comes again and again and never leaves."""
-        self.closing = closing_of(history)
-        self.replacing: set[str] = set()
-        """The members that took the place of another."""
-        self.turnover = self._turnover()
+        self.processes = Processes(history, rebalances)
+        self.fights = fights_of(history)
         self.latest: Finding | None = None
 
     def run(self) -> None:
@@ -188,9 +171,9 @@ class _Search:
             finding.seconds = max(finding.seconds, until - refused.first)
             finding.seqs = refused.first_seq, refused.last_seq
         for unreleased in self.history.holders.of.values():
-            if unreleased.last >= begin and not self.history.holds_and_lives(unreleased):
+            if unreleased.last >= begin and not holds_and_lives(self.history, unreleased):
                 self._unreleased(unreleased)
-        for twice in self.history.fights:
+        for twice in self.fights:
             if twice.last < begin:
                 continue
             finding = self.finding(Diagnosis.DUPLICATE_INSTANCE_ID, client=twice.instance_id)
@@ -236,15 +219,15 @@ class _Search:
             return self._expiry(dead, rebalance)
         if cause == Cause.COOPERATIVE_FOLLOWUP and self.latest is not None:
             return self.latest
-        if cause == Cause.NEW_MEMBER and rebalance.trigger in self.visits and not rebalance.initial:
+        if cause == Cause.NEW_MEMBER and rebalance.trigger in self.processes.visits and not rebalance.initial:
             return self._visitor(history.member(rebalance.trigger))
-        if rebalance.initial and cause == Cause.NEW_MEMBER and not self._is_return(trigger, rebalance):
+        if rebalance.initial and cause == Cause.NEW_MEMBER and not self.processes.is_return(trigger, rebalance):
             return self.finding(Diagnosis.START)
-        if trigger is not None and any(each.instance_id == trigger.instance_id for each in history.fights):
+        if trigger is not None and any(each.instance_id == trigger.instance_id for each in self.fights):
             return self.finding(Diagnosis.DUPLICATE_INSTANCE_ID, client=trigger.instance_id or "")
-        if cause == Cause.MEMBER_LEFT and trigger is not None and self._is_stuck(trigger, rebalance.started):
+        if cause == Cause.MEMBER_LEFT and trigger is not None and self.processes.is_stuck(trigger, rebalance.started):
             return self._missed_poll(trigger)
-        if rebalance.started >= self.closing and cause in (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED):
+        if rebalance.started >= self.processes.closing and cause in (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED):
             return self.finding(Diagnosis.SHUTDOWN)
         if trigger is None or cause not in _OF_MEMBERS:
             if cause == Cause.TOPIC_METADATA_CHANGED or (cause in _REJOINS and self._has_other_partitions(rebalance)):
@@ -265,7 +248,7 @@ class _Search:
         if not members or isinstance(rebalance, Reconciliation):
             return None
         member, trigger = members[0], self.history.members.get(rebalance.trigger)
-        if member.member_id in self.visits:
+        if member.member_id in self.processes.visits:
             finding = self._visitor(member)
             finding.took(waited or rebalance.seconds, rebalance)
             return finding
@@ -274,13 +257,13 @@ class _Search:
             return None
         if member.how == "removed":
             finding = self.finding(Cause.REBALANCE_TIMEOUT, member)
-        elif self._polls_too_seldom(member):
+        elif self.processes.polls_too_seldom(member):
             return self._missed_poll(member)
-        elif self._beats_too_seldom(member):
+        elif self.processes.beats_too_seldom(member):
             return self._seldom(member)
-        elif self._is_paused(member):
+        elif self.processes.is_paused(member):
             finding = self.finding(Diagnosis.PAUSED_MEMBER, member)
-        elif self._is_loop(member):
+        elif self.processes.is_loop(member):
             finding = self.finding(Diagnosis.CRASH_LOOP, member)
         else:
             finding = self.finding(Diagnosis.GHOST, member)
@@ -290,7 +273,7 @@ class _Search:
 
     def _dead(self, rebalance: Rebalance) -> Member | None:
         """Return a member whose session ran out in a rebalance that another began, so that no member waited long."""
-        if isinstance(rebalance, Reconciliation) or rebalance.started >= self.closing:
+        if isinstance(rebalance, Reconciliation) or rebalance.started >= self.processes.closing:
             return None
         members = [self.history.members[each] for each in rebalance.dropped if each in self.history.members]
         if rebalance.assigned is None and rebalance is self.rebalances[-1]:
@@ -301,7 +284,7 @@ class _Search:
 
     def _arrival(self, rebalance: Rebalance, member: Member) -> Finding:
         """A member has joined: for the first time, after it was away, or in the place of another."""
-        before = self._before(member, rebalance.started)
+        before = self.processes.before(member, rebalance.started)
         if before is not None and before.ended is not None:
             away = rebalance.started - before.ended
             earlier = self.history.members[before.member_id]
@@ -309,26 +292,26 @@ class _Search:
                 return self._missed_poll(earlier, again=False)
             if before.how == "removed":
                 return self.finding(Cause.REBALANCE_TIMEOUT, earlier)
-            if before.how == "expired" and away < _RETURN_S:
+            if before.how == "expired" and away < RETURN_S:
                 return self._expiry(earlier, rebalance, again=False)
-            if before.how == "left" and away < _RETURN_S:
+            if before.how == "left" and away < RETURN_S:
                 return self._restart(earlier)
-        if member.member_id in self.replacing:
+        if member.member_id in self.processes.replacing:
             return self._restart(member)
         started = next((each.started for each in self.rebalances if each.initial), None)
-        if started is not None and rebalance.started - started < _START_S and len(self.rebalances) > 1:
+        if started is not None and rebalance.started - started < START_S and len(self.rebalances) > 1:
             return self.finding(Diagnosis.START)
         return self.finding(Diagnosis.SCALE_OUT)
 
     def _departure(self, member: Member, rebalance: Rebalance) -> Finding:
-        if self._after(member, rebalance.started) is not None or member.member_id in self.turnover:
+        if self.processes.after(member, rebalance.started) is not None or member.member_id in self.processes.turnover:
             return self._restart(member)
         return self.finding(Diagnosis.SCALE_IN)
 
     def _missed_poll(self, member: Member, *, again: bool = True) -> Finding:
         finding = self.finding(Cause.POLL_TIMEOUT_REASON, member)
         finding.count += again
-        finding.seconds = max(finding.seconds, *gaps(self.lives[client_of(member)]), 0.0)
+        finding.seconds = max(finding.seconds, *gaps(self.processes.lives[client_of(member)]), 0.0)
         return finding
 
     def _seldom(self, member: Member, *, again: bool = True) -> Finding:
@@ -350,31 +333,31 @@ class _Search:
         name of its own, unless its processes only failed to leave.
         """
         unreleased = self.history.holders.of.get(member.member_id)
-        if unreleased is None or self.history.holds_and_lives(unreleased):
+        if unreleased is None or holds_and_lives(self.history, unreleased):
             return None
-        if self._is_loop(member) and not member.departure_refused:
+        if self.processes.is_loop(member) and not member.departure_refused:
             return None
         return self.finding(Diagnosis.JOIN_REFUSED, client=unreleased.instance_id)
 
     def _expiry(self, member: Member, rebalance: Rebalance, *, again: bool = True) -> Finding:
-        lives = self.lives[client_of(member)]
+        lives = self.processes.lives[client_of(member)]
         refused = self._without_rights(member) or self._refused_successor(member)
         if refused is not None:
             return refused
-        if self._polls_too_seldom(member):
+        if self.processes.polls_too_seldom(member):
             return self._missed_poll(member, again=again)
-        if self._beats_too_seldom(member):
+        if self.processes.beats_too_seldom(member):
             return self._seldom(member, again=again)
-        if member.member_id in self.visits:
+        if member.member_id in self.processes.visits:
             return self._visitor(member)
         successor = self._successor(member, rebalance)
-        if successor is not None and not self._is_loop(member):
+        if successor is not None and not self.processes.is_loop(member):
             finding = self.finding(Diagnosis.GHOST, member)
             finding.took(rebalance.started - successor, rebalance)
-        elif self._is_paused(member):
+        elif self.processes.is_paused(member):
             finding = self.finding(Diagnosis.PAUSED_MEMBER, member)
             finding.seconds = max(finding.seconds, *gaps(lives), 0.0)
-        elif self._is_loop(member):
+        elif self.processes.is_loop(member):
             finding = self.finding(Diagnosis.CRASH_LOOP, member)
         else:
             finding = self.finding(Cause.SESSION_EXPIRED, member)
@@ -385,36 +368,11 @@ class _Search:
         """Return the finding of a process that comes again and again and never leaves. Its members have one client id,
         and no number: one is still to be expelled when the next comes.
         """
-        visits = self.visits[member.member_id]
+        visits = self.processes.visits[member.member_id]
         finding = self.finding(Diagnosis.CRASH_LOOP, client=member.client_id or self._label(member))
         finding.members, finding.count = tuple(each.member_id for each in visits), len(visits)
         finding.library = library_of_client(self.history, member)
         return finding
-
-    def _visits(self) -> dict[str, list[Member]]:
-        """Return the members of processes that came at least three times and never left, by member id. Each was silent
-        when the next came: of two processes with one client id, the older takes part in the rebalance of the newer.
-        """
-        if self.history.epochs is not None:
-            return {}
-        by_client: dict[tuple[str, str], list[Member]] = {}
-        for each in self.history.members.values():
-            if each.instance_id is None and each.joined is not None:
-                by_client.setdefault((each.client_id, each.client_host), []).append(each)
-        visits: dict[str, list[Member]] = {}
-        for members in by_client.values():
-            members.sort(key=lambda each: each.joined or 0.0)
-            silent = all(
-                each.how == "expired"
-                and each.lingered is None
-                and (each.beaten or each.joined or 0.0) <= (after.joined or 0.0) + _AT_ONCE_S
-                for each, after in pairwise(members)
-            )
-            is_over = members[-1].how == "expired" and members[-1].lingered is None
-            ended = members if is_over else members[:-1]
-            if silent and len(ended) >= _LOOP:
-                visits |= {each.member_id: ended for each in ended}
-        return visits
 
     def _successor(self, member: Member, rebalance: Rebalance) -> float | None:
         """Return the time at which a new process took the place of a consumer that was still to be expelled. The group
@@ -425,23 +383,24 @@ class _Search:
         # Not all listeners hear of timers.
         silent = member.ended - self.history.sessions.get(member.member_id, SESSION_TIMEOUT_S)
         begin = max(silent, member.joined or 0.0)
-        lives = self.lives[client_of(member)]
+        lives = self.processes.lives[client_of(member)]
         joined = (each.joined for each in lives if each.member_id != member.member_id)
         return next((each for each in joined if begin < each < (member.ended or 0.0)), None)
 
     def _restart(self, member: Member) -> Finding:
         """A member was stopped and started, alone or with others."""
-        clients = set(self.turnover.values())
+        clients = set(self.processes.turnover.values())
         client = client_of(member)
         turns = sum(
-            each.how == "left" and MISSED_POLL not in each.reason and each.member_id in self.turnover
-            for each in self.lives[client]
+            each.how == "left" and MISSED_POLL not in each.reason and each.member_id in self.processes.turnover
+            for each in self.processes.lives[client]
         )
-        if member.member_id in self.passing:
-            finding = self.finding(Diagnosis.FLAPPING, client=self._label(self.history.members[self.passing[-1]]))
-            finding.is_passing, finding.members, finding.count = True, self.passing, len(self.passing)
+        passing = self.processes.passing
+        if member.member_id in passing:
+            finding = self.finding(Diagnosis.FLAPPING, client=self._label(self.history.members[passing[-1]]))
+            finding.is_passing, finding.members, finding.count = True, passing, len(passing)
             return finding
-        if turns >= _LOOP:
+        if turns >= LOOP:
             finding = self.finding(Diagnosis.FLAPPING, member)
             finding.count = turns
             return finding
@@ -520,71 +479,6 @@ class _Search:
         is_alone = self.latest is None or self.latest is finding or not self.latest.is_trouble
         finding.add(rebalance, None if is_alone else min(cost_of(rebalance), seconds * max(1, len(rebalance.joins))))
 
-    # Processes
-
-    def _before(self, member: Member, at: float) -> Membership | None:
-        """Return the newest earlier membership of a member's process that was over by then."""
-        over = [each for each in self.lives[client_of(member)] if each.ended is not None and each.ended <= at]
-        return max(over, key=lambda each: each.ended or 0.0, default=None)
-
-    def _after(self, member: Member, at: float) -> Membership | None:
-        """Return the next membership of a member's process, if it came back soon."""
-        later = [each for each in self.lives[client_of(member)] if at <= each.joined < at + _RETURN_S]
-        return min(later, key=lambda each: each.joined, default=None)
-
-    def _is_return(self, member: Member | None, rebalance: Rebalance) -> bool:
-        return member is not None and self._before(member, rebalance.started) is not None
-
-    def _is_paused(self, member: Member) -> bool:
-        """True if the process of an expelled member was alive: it went on to send requests."""
-        return member.lingered is not None
-
-    def _polls_too_seldom(self, member: Member) -> bool:
-        """True if a process that missed a poll was expelled, and went on with no heartbeat but a request of its poll: a
-        member sends no heartbeat before its first poll in a generation.
-        """
-        missed = any(MISSED_POLL in each.reason for each in self.lives[client_of(member)])
-        return missed and member.lingered_by in ("JoinGroup", "SyncGroup")
-
-    def _beats_too_seldom(self, member: Member) -> bool:
-        """True if a process was expelled several times before its first heartbeat, which came equally late each time:
-        a pause comes between heartbeats, at any time, and is of any length.
-        """
-        if self.history.epochs is not None:
-            return False
-        same = [each for each in self.history.members.values() if client_of(each) == client_of(member)]
-        gaps = [late_by(each) for each in same if each.how == "expired"]
-        late = [each for each in gaps if each is not None]
-        if len(late) < _LOOP or max(late) - min(late) >= EVEN_S:
-            return False
-        return len(late) >= len(gaps) - 1 and not self._polls_too_seldom(member)
-
-    def _is_stuck(self, member: Member, departure: float) -> bool:
-        """True if a member that is not back left just when its poll interval was over."""
-        interval = (member.rebalance_timeout_ms or 0) / 1000
-        if member.polled is None or not interval or not shows_poll_interval(member.library) or member.reason:
-            return False
-        if not has_partitions(self.history.protocol_type):
-            return False
-        if member.library in (Library.FRANZ_GO, Library.SARAMA, Library.KAFKAJS, Library.JAVA):
-            return False
-        if departure >= self.closing and self._left_with_others(member.member_id, departure):
-            return False
-        return _LATE[0] * interval <= departure - member.polled <= interval + _LATE[1]
-
-    def _left_with_others(self, member_id: str, departure: float) -> bool:
-        """True if other members left at about the same time: they were shut down together."""
-        return any(
-            each.how == "left" and each.ended is not None and abs(each.ended - departure) < _TOGETHER_S
-            for lives in self.lives.values()
-            for each in lives
-            if each.member_id != member_id
-        )
-
-    def _is_loop(self, member: Member) -> bool:
-        """True if a process died again and again."""
-        return sum(each.how == "expired" for each in self.lives[client_of(member)]) >= _LOOP
-
     def _has_other_partitions(self, rebalance: Rebalance) -> bool:
         """True if a topic has more partitions than before, or is gone while others stay."""
         topics = {topic for topic, _ in rebalance.owned_before}
@@ -596,72 +490,7 @@ class _Search:
         """True if all members had left before the first came back."""
         return any(each.initial for each in self.rebalances[1:])
 
-    def _passing(self) -> tuple[str, ...]:
-        """Return the members of different names that came for a short time, while no other member came or went; at
-        least three, the newest last.
-        """
-        started = self.rebalances[0].started if self.rebalances else 0.0
-        stays = [(client, each) for client, lives in self.lives.items() for each in lives]
-        passing = [
-            each
-            for client, each in stays
-            if len(self.lives[client]) == 1
-            and each.how == "left"
-            and each.ended is not None
-            and each.joined > started
-            and each.ended - each.joined < _REPLACED_S
-            and not any(
-                each.joined < at < each.ended
-                for other, life in stays
-                if other != client
-                for at in (life.joined, life.ended or each.joined)
-            )
-        ]
-        return (
-            tuple(each.member_id for each in sorted(passing, key=lambda each: each.joined))
-            if len(passing) >= _LOOP
-            else ()
-        )
 
-    def _turnover(self) -> dict[str, str]:
-        """Return the members that left and were back or replaced soon: by member id, the process."""
-        pairs: dict[str, str] = {}
-        started = self.rebalances[0].started if self.rebalances else 0.0
-        new = [
-            (each.joined, each.ended or float("inf"), each.member_id)
-            for lives in self.lives.values()
-            for each in lives[:1]
-            if each.joined > started
-        ]
-        for client, lives in self.lives.items():
-            for number, each in enumerate(lives):
-                if each.how != "left" or each.ended is None or MISSED_POLL in each.reason:
-                    continue
-                if self._is_stuck(self.history.members[each.member_id], each.ended):
-                    continue
-                if number + 1 < len(lives):
-                    if lives[number + 1].joined - each.ended < _RETURN_S:
-                        pairs[each.member_id] = client
-                    continue
-                # A replacement may come before the old process leaves, and stays longer; the members of a group's start
-                # are none, and a group that is shut down has none.
-                closing = each.ended >= self.closing and self._left_with_others(each.member_id, each.ended)
-                newcomers = [
-                    (abs(at - each.ended), at, until, member)
-                    for at, until, member in new
-                    if abs(at - each.ended) < _REPLACED_S
-                    and until > each.ended
-                    and (at >= each.ended or (at > started + _START_S and not closing))
-                ]
-                if newcomers:
-                    _, at, until, member = min(newcomers)
-                    new.remove((at, until, member))
-                    pairs[each.member_id] = pairs[member] = client
-                    self.replacing.add(member)
-        return pairs
-
-
-_START_S = 10.0
 _OF_MEMBERS = frozenset({Cause.NEW_MEMBER, Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.POLL_TIMEOUT_REASON})
 _REJOINS = frozenset({Cause.LEADER_REJOINED})
 _BLAMES = frozenset(

@@ -242,19 +242,8 @@ def _loop(history: GroupHistory, finding: Finding, timeout: float) -> list[Remed
     is_soon = bool(absences) and timeout > 0 and min(absences) < timeout
     if setting is None or not is_soon or any(each.instance_id for each in members):
         return remedies
-    return [
-        *remedies,
-        Remedy(
-            who=finding.client,
-            side="client",
-            setting=setting,
-            key=clients.INSTANCE,
-            seen="none",
-            proposed="one for each process, the same after a restart",
-            why="if it comes back within its session it takes its old place, and no member waits",
-            price="a process that is shut down for good is missed only after its session timeout",
-        ),
-    ]
+    why = "if it comes back within its session it takes its old place, and no member waits"
+    return [*remedies, _own_instance(finding, setting, why)]
 
 
 def _away(history: GroupHistory, finding: Finding, gap: float) -> list[Remedy]:
@@ -302,19 +291,23 @@ def ghost(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]
     came_back = any(each.joined > (member.joined or 0.0) for each in memberships_of(history, client_of(member)))
     if setting is None or not came_back or member.instance_id:
         return dead(history, finding, names)
-    return [
-        Remedy(
-            who=finding.client,
-            side="client",
-            setting=setting,
-            key=clients.INSTANCE,
-            seen="none",
-            proposed="one for each process, the same after a restart",
-            why=f"a new process then takes the place of the old one; the group waited {finding.seconds:.1f} s for it",
-            price="a process that is shut down for good is missed only after its session timeout",
-            change=Change(static=True),
-        )
-    ]
+    why = f"a new process then takes the place of the old one; the group waited {finding.seconds:.1f} s for it"
+    return [_own_instance(finding, setting, why, Change(static=True))]
+
+
+def _own_instance(finding: Finding, setting: str, why: str, change: Change | None = None) -> Remedy:
+    """Suggest a group instance id."""
+    return Remedy(
+        who=finding.client,
+        side="client",
+        setting=setting,
+        key=clients.INSTANCE,
+        seen="none",
+        proposed="one for each process, the same after a restart",
+        why=why,
+        price="a process that is shut down for good is missed only after its session timeout",
+        change=change,
+    )
 
 
 def after_refusal(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:

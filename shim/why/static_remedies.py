@@ -5,6 +5,7 @@ Its finding names the group instance id, which the old and the new process share
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from kafka_shim.trace import clients
@@ -12,7 +13,7 @@ from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.unreleased import Unreleased
 from kafka_shim.why.findings import Finding
 from kafka_shim.why.past import Change
-from kafka_shim.why.remedies import PROCESS, Remedy, round_ms
+from kafka_shim.why.remedies import LIKELY, Remedy, process, round_ms
 
 _BEATS: Final = 3
 """A session of fewer heartbeat intervals ends if one heartbeat is lost."""
@@ -28,17 +29,8 @@ def after_unreleased(history: GroupHistory, finding: Finding) -> list[Remedy]:
     session = history.sessions.get(newest.holder, 0.0)
     until = f" of {session:g} s" if session else ""
     stood = f"; {_partitions(finding.partitions)} stood still" if finding.partitions and is_over else ""
-    remedies = [
-        Remedy(
-            who=finding.client,
-            side="operator",
-            setting=PROCESS,
-            key="process",
-            seen=seen,
-            proposed=proposed,
-            why=f"a new process is refused until the old one leaves, or its session{until} ends{stood}",
-        )
-    ]
+    why = f"a new process is refused until the old one leaves, or its session{until} ends{stood}"
+    remedies = [replace(each, grade=LIKELY) for each in process(finding, seen=seen, proposed=proposed, why=why)]
     return [*remedies, *_shorter_session(history, session)] if is_over else remedies
 
 
