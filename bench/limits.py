@@ -45,26 +45,16 @@ LARGEST: Final = 8 * 2**20
 """Bytes of a request with long names: time and memory grow with it evenly up to 100 MiB."""
 STEP_MS: Final = 100
 """The aim for the longest step."""
-MANY: Final = {
-    "Produce": "partitions",
-    "Fetch": "partitions",
-    "ListOffsets": "partitions",
-    "Metadata": "topics",
-    "OffsetCommit": "partitions",
-    "OffsetFetch": "partitions",
-    "OffsetForLeaderEpoch": "partitions",
-    "TxnOffsetCommit": "partitions",
-    "SyncGroup": "members",
-    "ConsumerGroupHeartbeat": "topics",
-    "StreamsGroupHeartbeat": "topics",
-    "ShareGroupHeartbeat": "topics",
-    "ShareFetch": "partitions",
-    "ShareAcknowledge": "partitions",
-    "DescribeTopicPartitions": "topics",
-    "DescribeConfigs": "resources",
-}
-"""The APIs whose step may be longer, with the things that a client names in one of their requests: a lower bound would
-refuse large clusters. `docs/limits-of-requests.md` names them."""
+MANY: Final = frozenset(
+    (
+        *("Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "OffsetForLeaderEpoch"),
+        *("TxnOffsetCommit", "SyncGroup", "ShareFetch", "ShareAcknowledge"),
+        *("ConsumerGroupHeartbeat", "StreamsGroupHeartbeat", "ShareGroupHeartbeat"),
+        *("DescribeTopicPartitions", "DescribeConfigs"),
+    )
+)
+"""The APIs whose step may be longer: one of their requests names all partitions, topics or members of a client, so a
+lower bound would refuse large clusters. `docs/limits-of-requests.md` tells which."""
 BYTES_A_BYTE: Final = 20
 MEMORY_MIB: Final = 128
 """The aims for memory: so many bytes for each byte of a request, or so many MiB in all."""

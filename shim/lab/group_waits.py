@@ -118,9 +118,8 @@ class GroupWaits:
             raise Unmatchable(f"{self.group} is a {group.type} group: only classic and consumer groups have positions.")
         generation = self.now.generation
 
-        def missing() -> set[Fetched]:
+        def missing(now: GroupSnapshot) -> set[Fetched]:
             nonlocal generation
-            now = self.now
             if now.generation != generation:
                 # A fetch of before may be that of a former owner.
                 generation = now.generation
@@ -133,12 +132,15 @@ class GroupWaits:
             } - fetching.partitions
 
         def condition() -> bool:
-            lacking = missing()
             now = self.now
+            lacking = missing(now)
             return now.is_stable and _has_members(now, members) and any(m.owned for m in now.members) and not lacking
 
         def hints() -> list[str]:
-            return [f"{each.client_id} does not fetch {each.topic}-{each.partition} yet." for each in sorted(missing())]
+            return [
+                f"{each.client_id} does not fetch {each.topic}-{each.partition} yet."
+                for each in sorted(missing(self.now))
+            ]
 
         goal = "each partition to be fetched by its owner"
         with Fetching(self._cluster, self._conditions.check) as fetching:

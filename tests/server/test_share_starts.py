@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka import ShareConsumer
 
 from kafka_shim.apis.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -24,7 +25,7 @@ from kafka_shim.apis.describe_share_group_offsets import (
     RequestGroup,
     RequestTopic,
 )
-from kafka_shim.testing import CoordinatorServer
+from kafka_shim.testing import CoordinatorServer, polling
 from tests.server.wire import Client
 from tests.test_cli import serving
 
@@ -67,6 +68,19 @@ def test_starts_are_there_after_a_restart(tmp_path: Path) -> None:
         server.share_puppet("pool", ["orders"])
         server.group("pool").stable(members=1)
         assert starts_of(client) == [5, 6, 7]
+
+
+def test_a_group_waits_until_the_new_log_gets_to_its_start(tmp_path: Path) -> None:
+    with server_on(tmp_path) as (_, client):
+        alter(client, "payments", 3)
+    with server_on(tmp_path) as (server, _):
+        settings = {"bootstrap.servers": server.bootstrap, "group.id": "pool"}
+        consumer = ShareConsumer(settings)
+        consumer.subscribe(["payments"])
+        with closing(consumer), polling(consumer) as polled:
+            server.group("pool").stable(members=1)
+            server.produce("payments", *map(str, range(5)))
+            assert [each.offset() for each in polled.wait_records(2)] == [3, 4]
 
 
 @pytest.mark.parametrize("end", ["offsets", "topic", "group"])

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from kafka_shim.lab.snapshots import GroupSnapshot
 
 _Name = Annotated[str, Meta(max_length=MAX_TEXT, description="Member id, client id or group instance id.")]
+_Members = Annotated[
+    Annotated[int, Meta(ge=0, le=2**31 - 1)] | list[_Name],
+    Meta(description="The number of members, or all their names."),
+]
 
 
 class Await(Struct, forbid_unknown_fields=True, kw_only=True, tag_field="for"):
@@ -41,13 +45,7 @@ class Await(Struct, forbid_unknown_fields=True, kw_only=True, tag_field="for"):
 class UntilStable(Await, tag="stable", kw_only=True):
     """The group is Stable and every member has its assignment."""
 
-    members: (
-        Annotated[
-            Annotated[int, Meta(ge=0, le=2**31 - 1)] | list[_Name],
-            Meta(description="The number of members, or all their names."),
-        ]
-        | UnsetType
-    ) = UNSET
+    members: _Members | UnsetType = UNSET
     generation: Annotated[int, Meta(ge=0, le=2**31 - 1, description="This generation or a later one.")] | UnsetType = (
         UNSET
     )
@@ -57,13 +55,7 @@ class UntilStable(Await, tag="stable", kw_only=True):
 class UntilConsuming(Await, tag="consuming", kw_only=True):
     """The group is Stable and each of its partitions is fetched by its owner; records from now on reach a consumer."""
 
-    members: (
-        Annotated[
-            Annotated[int, Meta(ge=0, le=2**31 - 1)] | list[_Name],
-            Meta(description="The number of members, or all their names."),
-        ]
-        | UnsetType
-    ) = UNSET
+    members: _Members | UnsetType = UNSET
 
 
 class UntilOwned(Await, tag="owns", kw_only=True):
