@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kafka_shim.persistence.own_records import OwnedPartitions, RegisteredMember, Rewind
-
 from kafka_shim.apis.experimental.register_consumer import RegisterConsumerResponse
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.experiments.registered.states import State
@@ -21,6 +19,7 @@ from kafka_shim.groups.group import Expelled, GroupDescription, MemberDescriptio
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.timers import Timer
+from kafka_shim.persistence.own_records import OwnedPartitions, RegisteredMember, Rewind
 from kafka_shim.persistence.records import RegisteredGroupKey, RegisteredGroupValue
 from kafka_shim.trace.causes import Cause
 
