@@ -154,7 +154,7 @@ NO_COLUMN: Final = frozenset(
         *("schema", "run", "release", "nodes"),
         *("state", "groups", "unknown_records", "action", "kind", "deadline"),
         *("assignor", "assigned", "revoking", "waits_for"),
-        *("producer_id", "producer_epoch", "nth", "waits_ms"),
+        *("producer_id", "producer_epoch", "nth", "waits_ms", "subscriptions"),
     }
 )
 """Fields of the trace without a column of their name. Of a `target` and a `reconciliation`, `decode/events.py` has some

@@ -16,6 +16,7 @@ SESSION: Final = "session.timeout.ms"
 HEARTBEAT: Final = "heartbeat.interval.ms"
 INSTANCE: Final = "group.instance.id"
 ASSIGNORS: Final = "partition.assignment.strategy"
+GROUP: Final = "group.id"
 
 
 class Library(StrEnum):
@@ -31,7 +32,7 @@ class Library(StrEnum):
     UNKNOWN = ""
 
 
-_DOTTED: Final = (POLL_INTERVAL, POLL_RECORDS, SESSION, HEARTBEAT, INSTANCE, ASSIGNORS)
+_DOTTED: Final = (POLL_INTERVAL, POLL_RECORDS, SESSION, HEARTBEAT, INSTANCE, ASSIGNORS, GROUP)
 _SPELLINGS: Final[Mapping[Library, Mapping[str, str]]] = {
     Library.UNKNOWN: {name: name for name in _DOTTED},
     Library.JAVA: {name: name for name in _DOTTED},
@@ -45,23 +46,26 @@ _SPELLINGS: Final[Mapping[Library, Mapping[str, str]]] = {
         HEARTBEAT: "kgo.HeartbeatInterval",
         INSTANCE: "kgo.InstanceID",
         ASSIGNORS: "kgo.Balancers",
+        GROUP: "kgo.ConsumerGroup",
     },
     Library.SARAMA: {
         SESSION: "Consumer.Group.Session.Timeout",
         HEARTBEAT: "Consumer.Group.Heartbeat.Interval",
         INSTANCE: "Consumer.Group.InstanceId",
         ASSIGNORS: "Consumer.Group.Rebalance.GroupStrategies",
+        GROUP: "the argument of NewConsumerGroup",
     },
     Library.KAFKAJS: {
         SESSION: "sessionTimeout",
         HEARTBEAT: "heartbeatInterval",
         ASSIGNORS: "partitionAssigners",
+        GROUP: "groupId",
     },
 }
 _COOPERATIVE: Final = frozenset({Library.JAVA, Library.LIBRDKAFKA, Library.FRANZ_GO, Library.UNKNOWN})
 """Libraries with an assignor cooperative-sticky. kafka-python 2 has none, and no trace shows its version."""
 _WITHOUT_POLL_INTERVAL: Final = frozenset({Library.AIOKAFKA, Library.FRANZ_GO, Library.SARAMA, Library.KAFKAJS})
-"""Libraries whose rebalance timeout is another setting than their poll interval, or that have no poll interval."""
+"""Libraries with another setting for the rebalance timeout than for the poll interval, or without a poll interval."""
 
 
 def spelled(setting: str, library: Library) -> str | None:

@@ -199,6 +199,11 @@ class GroupAssigned(Event):
         dict[str, Shares | int],
         "by member id: partitions by topic if the protocol type is consumer, else the number of bytes",
     ]
+    subscriptions: NotRequired[
+        Annotated[
+            dict[str, list[str]], "by member id: topics that a consumer subscribes to; left out if all have the same"
+        ]
+    ]
 
 
 class EpochBegun(Event):

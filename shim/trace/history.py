@@ -304,6 +304,7 @@ class GroupHistory:
         current = self.current
         if current is not None and current.generation == event["generation"]:
             current.assigned = at
+            current.subscriptions = event.get("subscriptions", {})
             before = {partition: member for partition, (member, _) in self.revoked.items()} | self.owners
             current.owned_before, current.owned_after = before, after
             current.stopped = {partition: since for partition, (_, since) in self.revoked.items()}

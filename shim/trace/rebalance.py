@@ -79,6 +79,8 @@ class Rebalance:
     """Arrival of each member's JoinGroup, by member id."""
     resumed: dict[str, float] = field(default_factory=dict)
     """Time at which each member had its assignment."""
+    subscriptions: dict[str, list[str]] = field(default_factory=dict)
+    """The topics that each member subscribes to; empty if all subscribe to the same."""
     owned_before: dict[Partition, str] = field(default_factory=dict)
     owned_after: dict[Partition, str] = field(default_factory=dict)
     stopped: dict[Partition, float] = field(default_factory=dict)

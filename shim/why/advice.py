@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from kafka_shim.apis.readable import readable
 from kafka_shim.trace import clients
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.clients import Library, has_cooperative
@@ -190,6 +191,22 @@ def _leader(history: GroupHistory, finding: Finding, names: Names) -> list[Remed
     ]
 
 
+def _groups(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    return [
+        Remedy(
+            who=finding.client,
+            side="client",
+            setting=setting_of(clients.GROUP, finding.library, history.protocol_type) or clients.GROUP,
+            key=clients.GROUP,
+            seen=readable(history.group),
+            proposed="one group for each set of topics, or the same topics in all members",
+            why="the assignor of the leader gives partitions to members that do not subscribe to them"
+            if not finding.topics
+            else "a topic without an owner is not read, and the group does not say so; or the topic does not exist",
+        )
+    ]
+
+
 _REMEDIES: Final[Mapping[str, Callable[[GroupHistory, Finding, Names], list[Remedy]]]] = {
     Cause.POLL_TIMEOUT_REASON: missed_polls,
     Cause.SESSION_EXPIRED: dead,
@@ -203,6 +220,7 @@ _REMEDIES: Final[Mapping[str, Callable[[GroupHistory, Finding, Names], list[Reme
     Cause.REBALANCE_TIMEOUT: slow_member,
     Diagnosis.SELDOM_HEARTBEATS: seldom_heartbeats,
     Diagnosis.SLOW_LEADER: _leader,
+    Diagnosis.DIFFERENT_SUBSCRIPTIONS: _groups,
     Diagnosis.FLAPPING: _restarts,
     Diagnosis.ROLLING_RESTART: _restarts,
     Diagnosis.DEPLOY: _restarts,

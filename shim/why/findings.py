@@ -57,6 +57,8 @@ class Finding:
     """True if the heartbeats of a member are so rare that its session runs out before the first."""
     partitions: int = 0
     """The partitions that stood still since their owner had not left; 0 if there were none, or none shows."""
+    topics: tuple[str, ...] = ()
+    """Topics of the subscriptions that no member has a partition of."""
     is_passing: bool = False
     """True if it is about several members that each came for a short time, and `client` is the last."""
     rebalances: list[Rebalance] = field(default_factory=list)
@@ -132,6 +134,7 @@ class _Search:
             if before is not None:
                 self._revocation(before, rebalance)
             before = rebalance
+            self._subscriptions(rebalance, until)
 
     def finding(self, code: str, member: Member | None = None, client: str = "") -> Finding:
         """Return the finding of this code and process; add it if it is new."""
@@ -459,6 +462,29 @@ class _Search:
         waited = rebalance.started - before.assigned
         if waited > LONG_S and rebalance.trigger in self.history.members:
             self._slow(Diagnosis.SLOW_REVOCATION, rebalance.trigger, waited, rebalance)
+
+    def _subscriptions(self, rebalance: Rebalance, until: float) -> None:
+        """Add members with different subscriptions, if the assignments, in effect up to a time, do not fit."""
+        if isinstance(rebalance, Reconciliation) or rebalance.assigned is None or not rebalance.subscriptions:
+            return
+        read = {topic for topic, _ in rebalance.owned_after}
+        unread = {topic for topics in rebalance.subscriptions.values() for topic in topics} - read
+        astray = {
+            owner
+            for (topic, _), owner in rebalance.owned_after.items()
+            if topic not in rebalance.subscriptions.get(owner, [topic])
+        }
+        in_want = astray or {each for each, topics in rebalance.subscriptions.items() if unread & set(topics)}
+        lasted = min(until, self.history.last) - rebalance.assigned
+        # A leader that did not know a topic yet joins again at once.
+        if not in_want or lasted <= LONG_S:
+            return
+        finding = self.finding(Diagnosis.DIFFERENT_SUBSCRIPTIONS, self.history.member(min(in_want)))
+        finding.topics = tuple(sorted({*finding.topics, *unread}))
+        finding.cost += max(lasted * len(unread), LONG_S)
+        finding.seconds += lasted
+        finding.count += 1
+        finding.seqs = finding.seqs[0] or rebalance.first_seq, rebalance.last_seq
 
     def _has_stalled(self, member: Member, called: float) -> bool:
         """True if no interval explains so late a heartbeat: the process stood still. Where heartbeats do not show, an

@@ -253,6 +253,20 @@ PAGES: Final[dict[str, Page]] = {
         remedy="heartbeat.interval.ms of 3000, the default.",
         price="More heartbeats.",
     ),
+    Diagnosis.DIFFERENT_SUBSCRIPTIONS: Page(
+        meaning="Members of a classic group subscribe to different topics, and the assignments do not fit: a topic has"
+        " no owner, or a member has partitions of a topic that it does not subscribe to. The group is Stable and"
+        " does not do its work.",
+        example="Two services have the same group.id, one reads orders, the other payments. The RoundRobinAssigner of"
+        " kafkajs gives the partitions of orders to both, and payments to neither.",
+        signs={
+            "": "the metadata of the JoinGroups has different topics; the leader's SyncGroup lacks one of them",
+            "kafkajs": "its assignor takes the topics of the leader for those of all members",
+        },
+        remedy="A group.id for each service. Java, librdkafka, kafka-python and franz-go divide by each member's"
+        " topics.",
+        price="The new group has no committed offsets: auto.offset.reset decides, or copy the offsets first.",
+    ),
     Diagnosis.UNKNOWN: Page(
         meaning="The request that began the rebalance did not pass the relay.",
         example="Some consumers go to the broker directly, past `kafka-shim trace record`.",

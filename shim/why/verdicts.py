@@ -25,6 +25,8 @@ CLAUSES: Final[dict[str, str]] = {
     Diagnosis.SLOW_REVOCATION: "the group waited up to {seconds} for {who} to give up partitions, {times}",
     Diagnosis.SLOW_LEADER: "the group waited up to {seconds} for its leader, {who}, to assign",
     Diagnosis.SELDOM_HEARTBEATS: "{who} learned of a rebalance up to {seconds} late: its heartbeats are rare",
+    Diagnosis.DIFFERENT_SUBSCRIPTIONS: "members subscribe to different topics: {who} got partitions of topics that it"
+    " does not subscribe to",
     Diagnosis.UNKNOWN: "why does not know the reason: the request that began it did not pass the relay",
     Diagnosis.ROLLING_RESTART: "a rolling restart",
     Diagnosis.DEPLOY: "all members left, and new ones started: a deploy",
@@ -37,6 +39,9 @@ CLAUSES: Final[dict[str, str]] = {
     Cause.POLL_TIMEOUT_REASON: "the application of {who} did not poll within its poll interval, {times}",
     Cause.SESSION_EXPIRED: "{who} died: it sent no heartbeat for its session timeout",
 }
+
+_MOST_TOPICS: Final = 3
+"""Topics that a clause names."""
 
 _OTHERWISE: Final[dict[str, str]] = {
     Diagnosis.SELDOM_HEARTBEATS: "the heartbeats of {who} are rarer than its session is long, {times}",
@@ -54,6 +59,14 @@ def _unreleased(finding: Finding) -> str:
     return f"{text}; meanwhile {stood} had no running owner"
 
 
+def _unread(finding: Finding) -> str:
+    """Return the clause of a group with different subscriptions and topics that no member reads."""
+    names = ", ".join(readable(each) for each in finding.topics[:_MOST_TOPICS])
+    others = len(finding.topics) - _MOST_TOPICS
+    more = f" and {others} more" if others > 0 else ""
+    return f"members subscribe to different topics: no member has a partition of {names}{more}"
+
+
 def clause_of(finding: Finding, rebalance: Rebalance | None = None) -> str:
     """Return a finding as a clause, without a full stop; of one rebalance without its count in the whole group."""
     text = _OTHERWISE.get(finding.code) if finding.expelled or finding.is_passing else CLAUSES.get(finding.code)
@@ -61,6 +74,8 @@ def clause_of(finding: Finding, rebalance: Rebalance | None = None) -> str:
         text = work.CLAUSES.get(finding.code, text)
     if finding.error == ErrorCode.UNRELEASED_INSTANCE_ID:
         text = _unreleased(finding)
+    if finding.topics:
+        return _unread(finding)
     text = text or BECAUSE.get(finding.code) or finding.code
     seconds = finding.seconds
     if rebalance is not None and text is not None:

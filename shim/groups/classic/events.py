@@ -6,6 +6,8 @@ the causes: they tell users why a group rebalanced, and no rule depends on them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kafka_shim.apis.consumer_protocol import (
     ConsumerProtocolSubscription,
     assignment_from_bytes,
@@ -108,7 +110,25 @@ def assignment(shard: Shard, group: ClassicGroup, now: float) -> None:
             member.member_id: readable_assignment(group.protocol_type, member.assignment)
             for member in group.members.values()
         },
+        **differing_subscriptions(
+            group.protocol_type, {member.member_id: member.protocols for member in group.members.values()}
+        ),
     )
+
+
+def differing_subscriptions(
+    protocol_type: str | None, protocols: Mapping[str, Protocols]
+) -> dict[str, dict[str, list[str]]]:
+    """Return the field `subscriptions` of the event, for the protocols by member id; no field if all consumers
+    subscribe to the same topics, or if a subscription cannot be decoded.
+    """
+    if protocol_type != CONSUMER:
+        return {}
+    decoded = {member_id: _subscription(each) for member_id, each in protocols.items()}
+    topics = {member_id: sorted(set(each.topics)) for member_id, each in decoded.items() if each is not None}
+    if len(topics) < len(protocols) or len({tuple(each) for each in topics.values()}) < 2:
+        return {}
+    return {"subscriptions": topics}
 
 
 def readable_assignment(protocol_type: str | None, data: bytes) -> Shares | int:

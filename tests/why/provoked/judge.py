@@ -25,6 +25,7 @@ from tests.why.provoked.languages import LANGUAGES
 from tests.why.provoked.last import LAST
 from tests.why.provoked.lives import LIVES
 from tests.why.provoked.strangers import STRANGERS
+from tests.why.provoked.unread import UNREAD
 from tests.why.provoked.unseen import UNSEEN
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -40,6 +41,7 @@ SETS = {
     "last": LAST,
     "further": FURTHER,
     "blind": BLIND,
+    "unread": UNREAD,
 }
 """The sets of cases, by the folder of their recordings."""
 SPELLINGS = {
@@ -63,7 +65,11 @@ SPELLINGS = {
         "heartbeat.interval.ms": "Consumer.Group.Heartbeat.Interval",
         "partition.assignment.strategy": "Consumer.Group.Rebalance.GroupStrategies",
     },
-    "kafkajs": {"session.timeout.ms": "sessionTimeout", "partition.assignment.strategy": "partitionAssigners"},
+    "kafkajs": {
+        "session.timeout.ms": "sessionTimeout",
+        "partition.assignment.strategy": "partitionAssigners",
+        "group.id": "groupId",
+    },
 }
 SPELLINGS["aiokafka"] = SPELLINGS["kafka-python"]
 """How each client spells the settings of the truths; Java and librdkafka use Kafka's names."""
