@@ -167,7 +167,7 @@ class Change:
             group.forget_timers(self.replaced_member.member_id)
         if self.cause is not None:
             group.note_new_epoch(self.cause, trigger)
-            shard.counters.consumer_rebalances += 1
+            shard.counters.new_epochs[group.type] += 1
         if reconciled is not updated and reconciled.classic is None:
             if reconciled.state is MemberState.UNREVOKED_PARTITIONS:
                 group.arm_rebalance(reconciled, self.now)

@@ -126,7 +126,7 @@ def draft_of(shard: Shard, group_id: str, *, joins: bool) -> Draft:
         return draft
     snapshot = None if classic is None else ClassicSnapshot(classic, view_of(classic))
     if snapshot is None or not has_members:
-        group = shard.kinds[ConsumerGroupMetadataKey].make(group_id, shard)
+        group = shard.kinds.by_record[ConsumerGroupMetadataKey].make(group_id, shard)
         assert isinstance(group, ConsumerGroup)
         group.draft = draft = Draft(group, classic, snapshot)
         return draft
@@ -193,7 +193,7 @@ class Conversion(offload.BlockingComputation):
             records.CLASSES.target_epoch_record(group_id, generation),
             *(records.current_assignment(group_id, member) for member in members),
         ]
-        group = self.shard.kinds[ConsumerGroupMetadataKey].make(group_id, self.shard)
+        group = self.shard.kinds.by_record[ConsumerGroupMetadataKey].make(group_id, self.shard)
         assert isinstance(group, ConsumerGroup)
         for key, value in new_records:
             group.replay(key, value)
