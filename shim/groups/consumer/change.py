@@ -15,11 +15,10 @@ from kafka_shim.groups.assignors.spec import AssignorError, Partitions
 from kafka_shim.groups.consumer import patterns, records
 from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
-from kafka_shim.groups.consumer.offload import Draft, target_of
 from kafka_shim.groups.consumer.patterns import PatternChange
 from kafka_shim.groups.consumer.reconcile import reconcile
 from kafka_shim.groups.consumer.states import MemberState
-from kafka_shim.groups.consumer.target import PrecomputedTarget, install
+from kafka_shim.groups.consumer.target import Draft, PrecomputedTarget, install, target_of
 from kafka_shim.groups.consumer.views import Reader
 from kafka_shim.groups.epochs.group import TimerKind
 from kafka_shim.groups.epochs.records import Record
