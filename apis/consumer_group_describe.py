@@ -57,10 +57,13 @@ class ConsumerGroupDescribeResponse(Message, key=ApiKey.CONSUMER_GROUP_DESCRIBE,
     groups: list[DescribedGroup] = field(array(DescribedGroup))
 
 
+def group_error(group_id: str, code: int) -> DescribedGroup:
+    """Build the answer for one group with an error."""
+    return DescribedGroup(error_code=code, group_id=group_id)
+
+
 def error(request: ConsumerGroupDescribeRequest, code: int) -> ConsumerGroupDescribeResponse:
-    return ConsumerGroupDescribeResponse(
-        groups=[DescribedGroup(error_code=code, group_id=each) for each in request.group_ids]
-    )
+    return ConsumerGroupDescribeResponse(groups=[group_error(each, code) for each in request.group_ids])
 
 
 API = Api(

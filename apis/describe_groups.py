@@ -61,8 +61,13 @@ def shape(response: DescribeGroupsResponse, version: int) -> DescribeGroupsRespo
     return response
 
 
+def group_error(group_id: str, code: int) -> DescribedGroup:
+    """Build the answer for one group with an error."""
+    return DescribedGroup(error_code=code, group_id=group_id)
+
+
 def error(request: DescribeGroupsRequest, code: int) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[DescribedGroup(error_code=code, group_id=each) for each in request.groups])
+    return DescribeGroupsResponse(groups=[group_error(each, code) for each in request.groups])
 
 
 API = Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", DescribeGroupsRequest, DescribeGroupsResponse, error, shape=shape)

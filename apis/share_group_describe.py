@@ -50,10 +50,13 @@ class ShareGroupDescribeResponse(Message, key=ApiKey.SHARE_GROUP_DESCRIBE, versi
     groups: list[DescribedGroup] = field(array(DescribedGroup))
 
 
+def group_error(group_id: str, code: int) -> DescribedGroup:
+    """Build the answer for one group with an error."""
+    return DescribedGroup(error_code=code, group_id=group_id)
+
+
 def error(request: ShareGroupDescribeRequest, code: int) -> ShareGroupDescribeResponse:
-    return ShareGroupDescribeResponse(
-        groups=[DescribedGroup(error_code=code, group_id=each) for each in request.group_ids]
-    )
+    return ShareGroupDescribeResponse(groups=[group_error(each, code) for each in request.group_ids])
 
 
 API = Api(

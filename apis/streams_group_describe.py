@@ -89,10 +89,13 @@ class StreamsGroupDescribeResponse(Message, key=ApiKey.STREAMS_GROUP_DESCRIBE, v
     groups: list[DescribedGroup] = field(array(DescribedGroup))
 
 
+def group_error(group_id: str, code: int) -> DescribedGroup:
+    """Build the answer for one group with an error."""
+    return DescribedGroup(error_code=code, group_id=group_id)
+
+
 def error(request: StreamsGroupDescribeRequest, code: int) -> StreamsGroupDescribeResponse:
-    return StreamsGroupDescribeResponse(
-        groups=[DescribedGroup(error_code=code, group_id=each) for each in request.group_ids]
-    )
+    return StreamsGroupDescribeResponse(groups=[group_error(each, code) for each in request.group_ids])
 
 
 API = Api(

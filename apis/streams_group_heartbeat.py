@@ -5,6 +5,8 @@ v1  status MISSING_CLIENT_TAGS (6); the recovery lag has 64 bits; the coordinato
     (KIP-1331)
 """
 
+from enum import IntEnum
+
 from kafka_shim.apis.api import Api
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import (
@@ -99,8 +101,21 @@ class StreamsGroupHeartbeatRequest(Message, key=ApiKey.STREAMS_GROUP_HEARTBEAT, 
     shutdown_application: bool = field(boolean)
 
 
+class StatusCode(IntEnum):
+    """Status in an answer, in addition to the tasks."""
+
+    STALE_TOPOLOGY = 0
+    MISSING_SOURCE_TOPICS = 1
+    INCORRECTLY_PARTITIONED_TOPICS = 2
+    MISSING_INTERNAL_TOPICS = 3
+    SHUTDOWN_APPLICATION = 4
+    ASSIGNMENT_DELAYED = 5
+    MISSING_CLIENT_TAGS = 6
+    """No answer of version 0 has it."""
+
+
 class Status(Struct):
-    """A status for the members of a group; the codes are in `shim/groups/streams/states.py`."""
+    """A status for the members of a group. `status_code` is a `StatusCode`."""
 
     status_code: int = field(int8)
     status_detail: str = field(string)
@@ -150,6 +165,24 @@ def shape(response: StreamsGroupHeartbeatResponse, version: int) -> StreamsGroup
     if version == 0 and response.status:
         response.status = [each for each in response.status if each.status_code != MISSING_CLIENT_TAGS]
     return response
+
+
+def topics_of(topology: Topology | None) -> list[str]:
+    """Return every topic of a topology, each once."""
+    if topology is None:
+        return []
+    return list(
+        dict.fromkeys(
+            name
+            for each in topology.subtopologies
+            for name in (
+                *each.source_topics,
+                *each.repartition_sink_topics,
+                *(topic.name for topic in each.repartition_source_topics),
+                *(topic.name for topic in each.state_changelog_topics),
+            )
+        )
+    )
 
 
 def error(request: StreamsGroupHeartbeatRequest, code: int) -> StreamsGroupHeartbeatResponse:

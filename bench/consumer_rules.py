@@ -58,6 +58,7 @@ from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.epochs.metadata_hash import metadata_hash
 from kafka_shim.groups.interface import Client
+from kafka_shim.groups.kinds import KINDS
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.shard import NodeParts
@@ -115,7 +116,7 @@ class Bench:
             new_id=lambda: f"{next(ids):036}",
             topics=self.topics,
         )
-        self.service = GroupService(1, parts, lambda key, kind: (0, 1, "localhost", 9092))
+        self.service = GroupService(1, parts, KINDS, lambda key, kind: (0, 1, "localhost", 9092))
         self.members = [f"{number:022}" for number in range(members)]
 
     def load(self, written: list[tuple[Any, Any]]) -> None:

@@ -336,6 +336,34 @@ def test_the_check_accepts_imports_within_a_kind(module: str, source: str) -> No
     assert imports_of_other_kinds(source, module) == []
 
 
+def kinds_reached(graph: dict[str, set[str]], module: str) -> set[str]:
+    """Return the kinds of groups that a module imports, directly or through others."""
+    reached: set[str] = set()
+    new = {module}
+    while new:
+        reached |= new
+        new = {name for each in new for name in graph[each]} - reached
+    return {kind for each in reached if (kind := kind_of(each)) is not None}
+
+
+def test_modules_of_groups_reach_no_other_kind_through_others() -> None:
+    """Service and shard know no kind; a kind knows no other, but for the migration of the consumer group."""
+    graph = imported_files({module_name(path): (path.read_text(), path.name == "__init__.py") for path in MODULES})
+    migrates = {kind_of(place): kinds for place, kinds in MIGRATION.items()}
+    of_groups = {module for module in graph if within(module, {"kafka_shim.groups"})}
+    assert {"kafka_shim.groups.service", "kafka_shim.groups.shard", "kafka_shim.groups.epochs.group"} <= of_groups
+    assert kinds_reached(graph, "kafka_shim.groups.kinds") == set(KINDS)
+    for module in of_groups - LISTS_KINDS.keys():
+        own = kind_of(module)
+        may_reach = set() if own is None else {own, *KINDS[own], *migrates.get(own, ())}
+        assert kinds_reached(graph, module) <= may_reach, module
+
+
+def test_kinds_are_reached_through_others() -> None:
+    graph = {"a": {"b"}, "b": {"a", "kafka_shim.groups.share.group"}, "kafka_shim.groups.share.group": set()}
+    assert kinds_reached(graph, "a") == {"share"}
+
+
 def test_every_part_has_its_place_in_the_house_and_is_a_link_to_its_folder() -> None:
     assert {f"kafka_shim.{part.name}" for part in PARTS} <= set(HOUSE)
     for part in PARTS:

@@ -16,7 +16,7 @@ _EPOCH_GROUP: Final = "shim/groups/epochs/group.py"
 _CLASSIC_MEMBERS: Final = f"{_CONSUMER}migration/members.py"
 _MIGRATION: Final = f"{_CONSUMER}migration/conversion.py"
 _REGISTRY: Final = "shim/groups/assignors/registry.py"
-_OFFLOAD: Final = f"{_CONSUMER}offload.py"
+_OFFLOAD: Final = "shim/groups/epochs/offload.py"
 _TARGET: Final = f"{_CONSUMER}target.py"
 _OFFLOADED: Final = ("tests/groups/consumer/test_offload.py",)
 _RANGE: Final = "shim/groups/assignors/range.py"
@@ -261,7 +261,7 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a stale computation counts for a changed group",
-        _OFFLOAD,
+        _TARGET,
         "            and self._revision == group.revision\n",
         "",
         (),
@@ -277,7 +277,7 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a draft replaces a classic group that has changed",
-        _OFFLOAD,
+        _TARGET,
         " and (self.snapshot is None or self.snapshot.holds())\n",
         "\n",
         (),
@@ -285,7 +285,7 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a draft does not hear of its topics",
-        _OFFLOAD,
+        _TARGET,
         "        self.group.revision += 1\n",
         "",
         (),

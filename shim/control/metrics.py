@@ -111,21 +111,29 @@ class Metrics:
 
     def _totals(self) -> Iterable[Metric]:
         counters = [node.groups.counters for node in self._cluster.nodes.values()]
-        for name, help_, attribute in (
-            ("offset_commit", "Offsets committed, by partition.", "offset_commits"),
-            ("offset_expiration", "Offsets that have expired.", "offset_expirations"),
-            ("offset_deletion", "Offsets deleted.", "offset_deletions"),
-            ("group_completed_rebalance", "Rebalances of classic groups that became Stable.", "completed_rebalances"),
-            *(
+        totals = [
+            (name, help_, sum(getattr(each, attribute) for each in counters))
+            for name, help_, attribute in (
+                ("offset_commit", "Offsets committed, by partition.", "offset_commits"),
+                ("offset_expiration", "Offsets that have expired.", "offset_expirations"),
+                ("offset_deletion", "Offsets deleted.", "offset_deletions"),
                 (
-                    f"{kind}_group_rebalance",
-                    f"New epochs of {kind} groups, but for members that left.",
-                    f"{kind}_rebalances",
-                )
-                for kind in ("consumer", "share", "streams")
-            ),
-        ):
-            value = sum(getattr(each, attribute) for each in counters)
+                    "group_completed_rebalance",
+                    "Rebalances of classic groups that became Stable.",
+                    "completed_rebalances",
+                ),
+            )
+        ]
+        totals += [
+            (
+                f"{kind.name}_group_rebalance",
+                f"New epochs of {kind.name} groups, but for members that left.",
+                sum(each.new_epochs[kind.name] for each in counters),
+            )
+            for kind in KINDS
+            if kind.name != "classic"
+        ]
+        for name, help_, value in totals:
             # Not of type counter: that would get another name than Kafka's.
             yield UnknownMetricFamily(f"{COORDINATOR}{name}_count", help_, value=value)
         yield CounterMetricFamily(

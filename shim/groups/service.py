@@ -29,10 +29,8 @@ from kafka_shim.apis.txn_offset_commit import error as txn_commit_refused
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import commits, events, offsets, transactions
 from kafka_shim.groups.config import GroupConfig
-from kafka_shim.groups.interface import Parked, Refusal, TopicRights, TransactionSupportedOperation
-from kafka_shim.groups.kinds import KINDS, SIMPLE, Kinds, precreate
-from kafka_shim.groups.rows import Row
-from kafka_shim.groups.shard import NodeParts, Shard
+from kafka_shim.groups.interface import Parked, Refusal, Row, TopicRights, TransactionSupportedOperation
+from kafka_shim.groups.shard import Kinds, NodeParts, Shard
 from kafka_shim.groups.timers import ShardTimer, Timer, TimerFailed
 from kafka_shim.persistence.partition import partition_for
 
@@ -73,7 +71,7 @@ class TransactionCoordinator(Protocol):
 class GroupService:
     """Group coordinator of one node. `now` is monotonic seconds of its clock.
 
-    `locate` returns the coordinator of a key, as `coordinator_of` does. `kinds` are the kinds of groups. Without a
+    `kinds` are the kinds of groups. `locate` returns the coordinator of a key, as `coordinator_of` does. Without a
     `coordinator`, transactions are refused.
     """
 
@@ -81,9 +79,9 @@ class GroupService:
         self,
         node_id: int,
         parts: NodeParts,
+        kinds: Kinds,
         locate: Callable[[str, Literal[0, 1]], tuple[int, int, str, int]],
         coordinator: TransactionCoordinator | None = None,
-        kinds: Kinds = KINDS,
     ) -> None:
         self.node_id = node_id
         self.config = parts.config
@@ -129,7 +127,7 @@ class GroupService:
         If a record cannot be replayed, the partition is marked as failed and the error raised.
         """
         self._loading.add(partition)
-        shard = Shard(partition, self._parts, self._kinds.by_record, SIMPLE)
+        shard = Shard(partition, self._parts, self._kinds)
         try:
             for key, value in records:
                 shard.replay(key, value)
@@ -422,7 +420,7 @@ class GroupService:
             return shard if shard is ErrorCode.INVALID_GROUP_ID else ErrorCode.COORDINATOR_NOT_AVAILABLE
         if group_id in shard.groups:
             return ErrorCode.DUPLICATE_RESOURCE
-        precreate(shard, group_id, ephemeral, heartbeat_bound_ms, now)
+        self._kinds.precreate(shard, group_id, ephemeral, heartbeat_bound_ms, now)
         return ErrorCode.NONE
 
     def coordinator_of(self, key: str, key_type: Literal[0, 1]) -> tuple[int, int, str, int]:

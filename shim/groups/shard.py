@@ -8,7 +8,8 @@ Source: semantics 5.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
@@ -18,10 +19,9 @@ from kafka_shim.groups.assignors.registry import Assignors
 from kafka_shim.groups.committed_offsets import CommittedOffsets
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.group import Group
-from kafka_shim.groups.interface import GroupComputation, TopicRights
+from kafka_shim.groups.interface import GroupComputation, Row, TopicRights
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.pending_offsets import PendingOffsets
-from kafka_shim.groups.rows import Row
 from kafka_shim.groups.share_states import SharePersister
 from kafka_shim.groups.timers import NEVER, ShardTimer, Timer, Timers
 from kafka_shim.groups.transactional_ids import Transaction
@@ -77,15 +77,12 @@ class NoTopics:
 class Counters:
     """Totals of a node's groups since its start, for the metrics under Kafka's names (semantics 6.1).
 
-    `rebalances` counts rebalances by cause; `consumer_rebalances`, `share_rebalances` and `streams_rebalances` count
-    new epochs of such groups, except those of members that left; `marker_retries` counts markers of transactions that
-    were sent again, by partition.
+    `rebalances` counts rebalances by cause; `new_epochs` counts new epochs by type of group, except those of members
+    that left; `marker_retries` counts markers of transactions that were sent again, by partition.
     """
 
     completed_rebalances: int = 0
-    consumer_rebalances: int = 0
-    share_rebalances: int = 0
-    streams_rebalances: int = 0
+    new_epochs: Counter[str] = field(default_factory=Counter)
     marker_retries: int = 0
     offset_commits: int = 0
     offset_deletions: int = 0
@@ -101,7 +98,7 @@ class Kind(NamedTuple):
     group, `rule(shard, group_id)` for a description. `checks` has `check(request, parts)` by class of request: it runs
     before the lookup of the group and raises `Refusal`. `row_of(group, request, member_id_required=...)` returns the
     row of the table that selects the rule, for display, or None if no table does; the group may be None or of another
-    kind.
+    kind. `precreate(shard, group_id, ephemeral, heartbeat_bound_ms, now)` creates a group before its first member.
     """
 
     name: str
@@ -111,6 +108,47 @@ class Kind(NamedTuple):
     rules: Mapping[type, Callable[..., Any]]
     checks: Mapping[type, Callable[[Any, NodeParts], None]] = {}
     row_of: Callable[..., Row | None] = lambda group, request, *, member_id_required: None
+    precreate: Callable[[Shard, str, bool, int | None, float], None] | None = None
+
+
+class Kinds:
+    """Kinds of groups of a coordinator, in order: lookup by record, by request, and by group.
+
+    Without a group, the first kind with a rule for a request answers it. The first kind is that of a group that a
+    commit creates and that has offsets alone.
+    """
+
+    def __init__(self, *kinds: Kind) -> None:
+        self.simple = kinds[0]
+        self.by_name = {kind.name: kind for kind in kinds}
+        """Kinds by type."""
+        self.by_record = {record: kind for kind in kinds for record in kind.records}
+        """Kind that replays a record, by class of its key."""
+        self.checks = {request: check for kind in kinds for request, check in kind.checks.items()}
+        """Checks before the lookup of the group, by class of request."""
+        self.precreate = next(kind.precreate for kind in kinds if kind.precreate is not None)
+        self._defaults = {request: kind for kind in reversed(kinds) for request in kind.rules}
+        defaults = {request: kind.rules[request] for request, kind in self._defaults.items()}
+        self.rules: dict[tuple[type, str | None], Callable[..., Any]] = {
+            (request, None if kind is None else kind.name): rule
+            for kind in (None, *kinds)
+            for request, rule in (defaults if kind is None else {**defaults, **kind.rules}).items()
+        }
+        """Rule by class of request and type of the group, None without a group: that of the group's kind, else of the
+        first kind with one. In the second case the rule may find a group of another kind."""
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(self.by_name.values())
+
+    def row_of(self, request: Any, group: Group | None, *, member_id_required: bool) -> Row | None:
+        """Return the row of the table that selects the rule for a request now; None if no table does.
+
+        `member_id_required`: a version of JoinGroup with MEMBER_ID_REQUIRED (v4+, KIP-394).
+        """
+        default = self._defaults.get(type(request))
+        own = None if group is None else self.by_name[group.type]
+        kind = default if own is None or (default is not None and type(request) not in own.rules) else own
+        return None if kind is None else kind.row_of(group, request, member_id_required=member_id_required)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,12 +177,9 @@ class NodeParts:
 
 
 class Shard:
-    """Groups and offsets of one partition. `batch` is the newest batch with a record of it.
+    """Groups and offsets of one partition, of these kinds. `batch` is the newest batch with a record of it."""
 
-    `kinds` has the kind that replays a record, by class of its key; `simple` is that of a group with offsets alone.
-    """
-
-    def __init__(self, partition: int, parts: NodeParts, kinds: Mapping[type, Kind], simple: Kind) -> None:
+    def __init__(self, partition: int, parts: NodeParts, kinds: Kinds) -> None:
         self.partition = partition
         self.batch = 0
         self.config = parts.config
@@ -172,7 +207,6 @@ class Shard:
         self.index = parts.groups
         """Groups of all shards of the node."""
         self.kinds = kinds
-        self._simple = simple
         self._wall_offset = parts.wall_offset
         self._timestamps: tuple[float, tuple[int, ...]] = NEVER, ()
 
@@ -237,7 +271,7 @@ class Shard:
             self.offsets.replay(key, value)
             if value is not None and key.group not in self.groups:
                 self.make_simple(key.group)
-        elif (kind := self.kinds.get(record)) is not None:
+        elif (kind := self.kinds.by_record.get(record)) is not None:
             group = self.groups.get(key.group)
             if group is None or group.type != kind.name:
                 if value is None:
@@ -273,7 +307,7 @@ class Shard:
 
     def make_simple(self, group_id: str) -> Group:
         """Create a group that has offsets alone and no record."""
-        group = self._simple.make(group_id, self)
+        group = self.kinds.simple.make(group_id, self)
         self.groups[group_id] = self.index[group_id] = group
         return group
 

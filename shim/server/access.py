@@ -14,8 +14,8 @@ from kafka_shim.apis.fetch import FetchableTopicResponse, FetchResponse, Partiti
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
 from kafka_shim.apis.offset_fetch import OffsetFetchResponsePartitions, OffsetFetchResponseTopics
+from kafka_shim.apis.streams_group_heartbeat import topics_of
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.streams.topology import topics_of
 from kafka_shim.security import acl_requests
 from kafka_shim.security.delegation import principal_of, text_of
 from kafka_shim.security.operations import CLUSTER_NAME, Operation, Resource

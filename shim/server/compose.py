@@ -218,7 +218,7 @@ class Composition:
                 group_settings=self.group_settings,
                 share_states=self.share_states,
             )
-            groups = GroupService(address.id, parts, self.ownership.locate, transactions, experiment.all_kinds())
+            groups = GroupService(address.id, parts, experiment.all_kinds(), self.ownership.locate, transactions)
             broker = Broker(
                 address.id,
                 self.topics,

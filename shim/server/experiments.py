@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from kafka_shim.apis.api import Api
 from kafka_shim.apis.api_versions import ApiVersion
-from kafka_shim.groups.kinds import KINDS, Kinds
-from kafka_shim.groups.shard import Kind
+from kafka_shim.groups.kinds import KINDS
+from kafka_shim.groups.shard import Kind, Kinds
 from kafka_shim.server.rows import Row
 
 

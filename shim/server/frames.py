@@ -15,7 +15,7 @@ from typing import Any, Final
 from kafka_shim.apis.annotated import Piece, answer_pieces, request_pieces
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import uuid_text
-from kafka_shim.groups.rows import Row
+from kafka_shim.groups.interface import Row
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.node import Node
 

@@ -16,6 +16,7 @@ from kafka_shim.apis import metadata as metadata_api
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_shim.apis.describe_groups import group_error as classic_group_error
 from kafka_shim.apis.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kafka_shim.apis.find_coordinator import (
     GROUP,
@@ -60,7 +61,13 @@ from kafka_shim.apis.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
-from kafka_shim.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from kafka_shim.apis.streams_group_describe import group_error as streams_group_error
+from kafka_shim.apis.streams_group_heartbeat import (
+    StatusCode,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    topics_of,
+)
 from kafka_shim.apis.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
     StreamsGroupTopologyDescriptionUpdateResponse,
@@ -80,14 +87,10 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.admin.topics import Admin
 from kafka_shim.broker.broker import Broker
 from kafka_shim.broker.topics import streams_refusal
-from kafka_shim.groups.classic.kind import describe_refused
 from kafka_shim.groups.epochs.requests import check_not_blank
 from kafka_shim.groups.interface import PARKED, Parked, Refusal, TransactionSupportedOperation
-from kafka_shim.groups.streams.describe import refused as streams_describe_refused
 from kafka_shim.groups.streams.heartbeat import Answer as StreamsAnswer
 from kafka_shim.groups.streams.heartbeat import refused as streams_heartbeat_refused
-from kafka_shim.groups.streams.states import StatusCode
-from kafka_shim.groups.streams.topology import topics_of
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.parts import PART, divide
 
@@ -117,7 +120,7 @@ def sync_group(request: SyncGroupRequest, call: Exchange) -> SyncGroupResponse |
 
 
 def describe_groups(request: DescribeGroupsRequest, call: Exchange) -> DescribeGroupsResponse:
-    groups = call.groups.ask_each(DescribeGroupsRequest, request.groups, describe_refused, empty_id_allowed=True)
+    groups = call.groups.ask_each(DescribeGroupsRequest, request.groups, classic_group_error, empty_id_allowed=True)
     if request.include_authorized_operations:
         for group in groups:
             # Before version 6 a missing group is no error.
@@ -140,7 +143,7 @@ def describe_each(request: Any, call: Exchange, refuse: Callable[[str, ErrorCode
 
 def describe_streams_groups(request: StreamsGroupDescribeRequest, call: Exchange) -> StreamsGroupDescribeResponse:
     """Describe streams groups, with their topology descriptions if the request includes them."""
-    groups = describe_each(request, call, streams_describe_refused)
+    groups = describe_each(request, call, streams_group_error)
     for group in groups:
         if not request.include_topology_description:
             group.topology_description = None

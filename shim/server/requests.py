@@ -14,6 +14,7 @@ from typing import Any, Final
 from kafka_shim.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafka_shim.apis.alter_configs import AlterConfigsRequest
 from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeResponse
+from kafka_shim.apis.consumer_group_describe import group_error as consumer_group_error
 from kafka_shim.apis.delete_groups import DeleteGroupsResponse
 from kafka_shim.apis.describe_configs import DescribeConfigsRequest
 from kafka_shim.apis.find_coordinator import GROUP as GROUP_KEY
@@ -27,14 +28,13 @@ from kafka_shim.apis.leave_group import error as leave_refused
 from kafka_shim.apis.sasl_authenticate import SaslAuthenticateResponse
 from kafka_shim.apis.sasl_handshake import SaslHandshakeResponse
 from kafka_shim.apis.share_group_describe import ShareGroupDescribeResponse
+from kafka_shim.apis.share_group_describe import group_error as share_group_error
 from kafka_shim.apis.share_group_heartbeat import error as share_heartbeat_refused
+from kafka_shim.apis.streams_group_heartbeat import topics_of
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.admin import acls
 from kafka_shim.broker.admin.transaction_views import describe_producers
-from kafka_shim.groups.consumer.kind import describe_refused as consumer_describe_refused
 from kafka_shim.groups.interface import PARKED, TransactionSupportedOperation
-from kafka_shim.groups.share.kind import describe_refused as share_describe_refused
-from kafka_shim.groups.streams.topology import topics_of
 from kafka_shim.security.operations import Operation, Resource
 from kafka_shim.security.token_requests import OFF, create_token, describe_tokens, expire_token, renew_token
 from kafka_shim.server import handlers, share
@@ -126,7 +126,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or [])), member_with_epoch,
         feature=GROUP_VERSION),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Row(
-        lambda r, c: ConsumerGroupDescribeResponse(groups=handlers.describe_each(r, c, consumer_describe_refused)),
+        lambda r, c: ConsumerGroupDescribeResponse(groups=handlers.describe_each(r, c, consumer_group_error)),
         (group(DESCRIBE, lambda r: r.group_ids),), divided=by("group_ids", "groups"), feature=GROUP_VERSION),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Row(
         handlers.streams_group_heartbeat, (group(READ), topics(DESCRIBE, lambda r: topics_of(r.topology))),
@@ -141,7 +141,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or [])),
         lambda r: Sender(r.member_id, None, r.member_epoch), feature=SHARE_VERSION),
     ApiKey.SHARE_GROUP_DESCRIBE: Row(
-        lambda r, c: ShareGroupDescribeResponse(groups=handlers.describe_each(r, c, share_describe_refused)),
+        lambda r, c: ShareGroupDescribeResponse(groups=handlers.describe_each(r, c, share_group_error)),
         (group(DESCRIBE, lambda r: r.group_ids),), divided=by("group_ids", "groups"), feature=SHARE_VERSION),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Row(
         share.describe_share_group_offsets,

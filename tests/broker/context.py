@@ -20,6 +20,7 @@ from kafka_shim.broker.topics import Node, Topics
 from kafka_shim.broker.transactions import Transactions
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import NO_REPLY, PARKED, TransactionSupportedOperation
+from kafka_shim.groups.kinds import KINDS
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.shard import NodeParts
@@ -92,7 +93,7 @@ class Cluster:
         self.brokers: dict[int, Broker] = {}
         for each in self.topics.nodes:
             parts = NodeParts(config=GroupConfig(), outbox=self.outbox, timers=Timers(self.outbox), new_id=lambda: "")
-            groups = GroupService(each, parts, lambda key, kind: (0, 1, "host", 9092))
+            groups = GroupService(each, parts, KINDS, lambda key, kind: (0, 1, "host", 9092))
             self.make_broker(each, groups, Transactions(self.topics, groups.shards.get, 50, self.epoch_ms))
         self.broker = self.brokers[1]
 

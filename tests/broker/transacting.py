@@ -27,6 +27,7 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.broker.transactions import Transactions
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import PARKED, Client
+from kafka_shim.groups.kinds import KINDS
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.shard import NodeParts
@@ -72,7 +73,7 @@ class Transacting:
             wall_offset=EPOCH_MS / 1000,
             rules=rules_of(self.release),
         )
-        self.service = GroupService(1, parts, lambda key, kind: (0, 1, "host", 9092))
+        self.service = GroupService(1, parts, KINDS, lambda key, kind: (0, 1, "host", 9092))
         self.transactions = transactions = Transactions(
             self.cluster.topics, lambda p: self.service.shards.get(p), 4, self.cluster.epoch_ms
         )

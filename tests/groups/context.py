@@ -31,10 +31,10 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import PARKED, Client
-from kafka_shim.groups.kinds import KINDS, Kinds
+from kafka_shim.groups.kinds import KINDS
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
-from kafka_shim.groups.shard import NodeParts
+from kafka_shim.groups.shard import Kinds, NodeParts
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.store import records_of
 from kafka_shim.trace import schema
@@ -125,7 +125,7 @@ class Context:
             rules=self.rules,
             **options,
         )
-        self.service = GroupService(1, parts, lambda key, key_type: (0, 1, "localhost", 9092), kinds=self.kinds)
+        self.service = GroupService(1, parts, self.kinds, lambda key, key_type: (0, 1, "localhost", 9092))
         for partition, records in self.durable.items():
             self.service.begin_loading(partition)
             self.service.load(partition, list(records.items()), self.now)

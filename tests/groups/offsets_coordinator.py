@@ -14,6 +14,7 @@ from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignm
 from kafka_shim.apis.sync_group import error as sync_refused
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import PARKED, Client
+from kafka_shim.groups.kinds import KINDS
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.shard import NodeParts
@@ -76,7 +77,7 @@ class Coordinator:
             new_id=lambda: f"id-{next(ids)}",
             wall_offset=START_MS / 1000,
         )
-        self.service = GroupService(0, parts, lambda key, kind: (0, 0, "localhost", 9092))
+        self.service = GroupService(0, parts, KINDS, lambda key, kind: (0, 0, "localhost", 9092))
         self.service.load(0, self.store.load(0), self.now)
         self.settle()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.kinds import KINDS, Kinds
+from kafka_shim.groups.kinds import KINDS
+from kafka_shim.groups.shard import Kinds
 from tests.groups.context import GROUP, Context
 from tests.groups.lottery import LOTTERY, SESSION_SECONDS, Enter
 

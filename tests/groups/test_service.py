@@ -3,12 +3,12 @@
 import pytest
 
 from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_shim.apis.consumer_group_describe import group_error as consumer_error
 from kafka_shim.apis.share_group_describe import ShareGroupDescribeRequest
+from kafka_shim.apis.share_group_describe import group_error as share_error
 from kafka_shim.apis.streams_group_describe import StreamsGroupDescribeRequest
+from kafka_shim.apis.streams_group_describe import group_error as streams_error
 from kafka_shim.groups.config import ConfigError, GroupConfig
-from kafka_shim.groups.consumer import kind as consumer
-from kafka_shim.groups.share import kind as share
-from kafka_shim.groups.streams import describe as streams
 from kafka_shim.persistence.records import GroupMetadataKey, UnknownKey
 from tests.groups.context import GROUP
 
@@ -41,9 +41,9 @@ def test_an_empty_group_id_is_refused_where_members_speak(coordinator):
 def test_kinds_that_came_later_refuse_to_describe_an_empty_group_id_before_all_others(coordinator):
     service = coordinator.service
     for request, refused in (
-        (ConsumerGroupDescribeRequest, consumer.describe_refused),
-        (ShareGroupDescribeRequest, share.describe_refused),
-        (StreamsGroupDescribeRequest, streams.refused),
+        (ConsumerGroupDescribeRequest, consumer_error),
+        (ShareGroupDescribeRequest, share_error),
+        (StreamsGroupDescribeRequest, streams_error),
     ):
         answers = service.ask_each(request, ["none", ""], refused)
         assert [(each.group_id, each.error_code) for each in answers] == [("", 24), ("none", 69)]

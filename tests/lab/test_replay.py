@@ -15,7 +15,7 @@ import trio.testing
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_shim.broker.topics import Node as Address
-from kafka_shim.groups.consumer.offload import LARGE
+from kafka_shim.groups.consumer.target import LARGE
 from kafka_shim.lab.barriers import Barriers
 from kafka_shim.lab.faults import CLOSE_MOMENTS
 from kafka_shim.lab.puppets import Puppet

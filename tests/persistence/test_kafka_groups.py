@@ -17,18 +17,18 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_shim.apis.consumer_group_describe import group_error as consumer_error
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
 from kafka_shim.apis.profiles import is_served
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.releases import DEFAULT_RELEASE
 from kafka_shim.apis.share_group_describe import ShareGroupDescribeRequest
+from kafka_shim.apis.share_group_describe import group_error as share_error
 from kafka_shim.apis.streams_group_describe import StreamsGroupDescribeRequest
+from kafka_shim.apis.streams_group_describe import group_error as streams_error
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
-from kafka_shim.groups.consumer import kind as consumer
 from kafka_shim.groups.epochs.metadata_hash import metadata_hash
-from kafka_shim.groups.share import kind as share
-from kafka_shim.groups.streams import describe as streams
 from kafka_shim.persistence.interchange import export_offsets, import_offsets
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.records import ConsumerGroupMetadataKey
@@ -82,9 +82,9 @@ class Ours(StreamsCluster, ShareCluster):
 
     def described_by(self, kind: str) -> Any:
         request, refused = {
-            "consumer": (ConsumerGroupDescribeRequest, consumer.describe_refused),
-            "share": (ShareGroupDescribeRequest, share.describe_refused),
-            "streams": (StreamsGroupDescribeRequest, streams.refused),
+            "consumer": (ConsumerGroupDescribeRequest, consumer_error),
+            "share": (ShareGroupDescribeRequest, share_error),
+            "streams": (StreamsGroupDescribeRequest, streams_error),
         }[kind]
         described = self.service.ask_each(request, [self.group_id(kind)], refused)[0]
         # As a client reads it.

@@ -20,7 +20,7 @@ from kafka_shim.experiments.client_assignors.choice import elect
 from kafka_shim.experiments.client_assignors.delegation import computes
 from kafka_shim.experiments.client_assignors.group import ClientAssignedGroup
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
-from kafka_shim.groups.consumer import offload, records
+from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.change import Change
 from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.heartbeat import (
@@ -33,6 +33,7 @@ from kafka_shim.groups.consumer.heartbeat import (
 from kafka_shim.groups.consumer.heartbeat import check_request as check_plain_request
 from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.records import NO_METADATA
+from kafka_shim.groups.epochs import offload
 from kafka_shim.groups.epochs.member import LEAVE, LEAVE_STATIC
 from kafka_shim.groups.epochs.requests import check_not_blank
 from kafka_shim.groups.interface import PARKED, Client, Parked, Refusal

@@ -19,7 +19,7 @@ from kafka_shim.groups.consumer.kind import KIND as CONSUMER
 from kafka_shim.groups.consumer.kind import RULES as CONSUMER_RULES
 from kafka_shim.groups.consumer.kind import heartbeat_row
 from kafka_shim.groups.group import Group
-from kafka_shim.groups.rows import Row
+from kafka_shim.groups.interface import Row
 
 RULES: Final = CONSUMER_RULES._replace(timers={**CONSUMER_RULES.timers, TimerKind.DELEGATION: delegation.time_out})
 

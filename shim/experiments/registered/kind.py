@@ -28,7 +28,7 @@ from kafka_shim.experiments.registered.rounds import rewind as begin_rewind
 from kafka_shim.experiments.registered.states import ERRORS, RULES, State, Trigger
 from kafka_shim.groups import events
 from kafka_shim.groups.group import Group
-from kafka_shim.groups.rows import Row, row
+from kafka_shim.groups.interface import Row, row
 from kafka_shim.groups.shard import Kind
 from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.records import RegisteredGroupKey

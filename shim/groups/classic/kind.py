@@ -28,7 +28,7 @@ from kafka_shim.groups.classic.records import find
 from kafka_shim.groups.classic.states import ERRORS, MEANING, RULES, Rule, State, TimerKind, Trigger
 from kafka_shim.groups.classic.sync import sync, sync_timeout, trigger_of_sync
 from kafka_shim.groups.group import Expelled, Group, GroupDescription, MemberDescription, Subscription
-from kafka_shim.groups.rows import Row, row
+from kafka_shim.groups.interface import Row, row
 from kafka_shim.groups.shard import Kind, Shard
 from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.records import GroupMetadataKey, GroupOptionsKey
@@ -152,11 +152,6 @@ class Classic(ClassicGroup):
 
     def describe(self) -> GroupDescription:
         return description(self)
-
-
-def describe_refused(group_id: str, code: int) -> DescribedGroup:
-    """Return the error for a group of another coordinator."""
-    return DescribedGroup(error_code=code, group_id=group_id)
 
 
 def describe(shard: Shard, group_id: str) -> DescribedGroup:
@@ -307,4 +302,5 @@ KIND: Final = Kind(
     },
     checks={JoinGroupRequest: check_request},
     row_of=_row_of,
+    precreate=records.precreate,
 )

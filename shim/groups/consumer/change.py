@@ -15,11 +15,10 @@ from kafka_shim.groups.assignors.spec import AssignorError, Partitions
 from kafka_shim.groups.consumer import patterns, records
 from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
-from kafka_shim.groups.consumer.offload import Draft, target_of
 from kafka_shim.groups.consumer.patterns import PatternChange
 from kafka_shim.groups.consumer.reconcile import reconcile
 from kafka_shim.groups.consumer.states import MemberState
-from kafka_shim.groups.consumer.target import PrecomputedTarget, install
+from kafka_shim.groups.consumer.target import Draft, PrecomputedTarget, install, target_of
 from kafka_shim.groups.consumer.views import Reader
 from kafka_shim.groups.epochs.group import TimerKind
 from kafka_shim.groups.epochs.records import Record
@@ -167,7 +166,7 @@ class Change:
             group.forget_timers(self.replaced_member.member_id)
         if self.cause is not None:
             group.note_new_epoch(self.cause, trigger)
-            shard.counters.consumer_rebalances += 1
+            shard.counters.new_epochs[group.type] += 1
         if reconciled is not updated and reconciled.classic is None:
             if reconciled.state is MemberState.UNREVOKED_PARTITIONS:
                 group.arm_rebalance(reconciled, self.now)

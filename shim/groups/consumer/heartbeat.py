@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat: a member joins, reports its owned partitions, receives its assignment, or leaves.
 
 This module checks the request, finds the member, and tells if the answer carries an assignment; `change.py` writes the
-changes. `offload.py` queues heartbeats while another thread computes a large target assignment.
+changes. `epochs/offload.py` queues heartbeats while another thread computes a large target assignment.
 
 `steady` is a fast path for heartbeats that change nothing: it renews the session and gives the same answer as the full
 path. `RepeatedHeartbeat` skips even its checks when a client sends the same heartbeat again within one steady period of
@@ -26,7 +26,7 @@ from kafka_shim.apis.consumer_group_heartbeat import (
 )
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
-from kafka_shim.groups.consumer import offload, patterns, records
+from kafka_shim.groups.consumer import patterns, records
 from kafka_shim.groups.consumer.change import Change, cause_of, check_not_fenced, check_room, static_member
 from kafka_shim.groups.consumer.group import ConsumerGroup, SteadyPeriod
 from kafka_shim.groups.consumer.member import Member
@@ -34,6 +34,7 @@ from kafka_shim.groups.consumer.migration.conversion import draft_of
 from kafka_shim.groups.consumer.patterns import PatternChange
 from kafka_shim.groups.consumer.states import MemberState
 from kafka_shim.groups.consumer.views import reader_of
+from kafka_shim.groups.epochs import offload
 from kafka_shim.groups.epochs.member import JOIN, LEAVE, LEAVE_STATIC, from_records
 from kafka_shim.groups.epochs.requests import check_not_blank, find, not_a_member, other_epoch
 from kafka_shim.groups.group import Group

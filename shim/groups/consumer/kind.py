@@ -28,7 +28,7 @@ from kafka_shim.groups.consumer.states import STEPS, GroupState, MemberState, Ti
 from kafka_shim.groups.epochs.member import existing
 from kafka_shim.groups.epochs.requests import describe_group, row_of_heartbeat
 from kafka_shim.groups.group import Group
-from kafka_shim.groups.rows import Row, steps_row
+from kafka_shim.groups.interface import Row, steps_row
 from kafka_shim.groups.shard import Kind, Shard
 
 RULES: Final = ConsumerRules(downgrade_without, members.heartbeat, {TimerKind.REGEX: resolve})
@@ -47,11 +47,6 @@ def heartbeat_row(group: Group | None, request: Any) -> Row | None:
 
 def _row_of(group: Group | None, request: Any, *, member_id_required: bool) -> Row | None:
     return heartbeat_row(group, request) if isinstance(request, ConsumerGroupHeartbeatRequest) else None
-
-
-def describe_refused(group_id: str, code: int) -> DescribedGroup:
-    """Return the error for a group of another coordinator."""
-    return DescribedGroup(error_code=code, group_id=group_id)
 
 
 def describe(shard: Shard, group_id: str) -> DescribedGroup:

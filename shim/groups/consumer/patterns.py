@@ -193,7 +193,7 @@ class Resolution:
             shard.write(*records.epoch(group.group_id, group.group_epoch + 1, new_hash))
             group.metadata_stale = False
             group.note_new_epoch(cause, trigger)
-            shard.counters.consumer_rebalances += 1
+            shard.counters.new_epochs[group.type] += 1
             if shard.outbox.listening:
                 group.trace_epoch(now)
                 group.trace_state(before)

@@ -1,22 +1,34 @@
 """Target assignment of a consumer group, computed when the group epoch has grown.
 
 `assignment_request` collects members, topics and the assignor. `compute_target` depends on the request alone, so that
-another thread can run it; `offload.py` does that for large groups. `reconcile.py` moves members towards their targets.
-After Kafka's `TargetAssignmentBuilder` (semantics 4.5).
+another thread can run it for a large group (`epochs/offload.py`). That thread also builds the new state of the group,
+so that `install` can apply it at once. `reconcile.py` moves members towards their targets. After Kafka's
+`TargetAssignmentBuilder` (semantics 4.5).
+
+A `Draft` is a group that is not in the shard yet: the group of a first member, or a converted classic group. While
+another thread computes its first target assignment, another request may create the group or change the classic group;
+`Draft.stands` checks that neither happened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kafka_shim.groups.assignors.registry import Assignors
-from kafka_shim.groups.assignors.spec import NO_PARTITIONS, GroupSpec, MemberSpec, Partitions, owners_of
+from kafka_shim.groups.assignors.spec import NO_PARTITIONS, AssignorError, GroupSpec, MemberSpec, Partitions, owners_of
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
+from kafka_shim.groups.epochs.offload import BlockingComputation, Offloaded
+from kafka_shim.groups.epochs.records import Record
 from kafka_shim.groups.epochs.target import Target, target
+from kafka_shim.groups.group import Group
+
+LARGE: Final = 10_000
+"""Size of a request from which on another thread computes it. Below, the built-in assignors take 1 to 15 ms."""
 
 
 class AssignmentRequest(NamedTuple):
@@ -148,3 +160,102 @@ def install(group: ConsumerGroup, target: PrecomputedTarget) -> None:
             group.target_metadata.pop(member_id, None)
     group.specs.install(precomputed.members, precomputed.targets)
     group.revision += 1
+
+
+class Snapshot(Protocol):
+    """State of a group at the time of its draft."""
+
+    def holds(self) -> bool:
+        """True while the group is still in that state."""
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """Consumer group that `Change.write` puts into the shard, in place of the group `replaces` if that is not None.
+
+    `records` add its members; they are already replayed to `group`. `group.draft` is this draft.
+    """
+
+    group: ConsumerGroup
+    replaces: Group | None = None
+    snapshot: Snapshot | None = None
+    records: Sequence[Record] = ()
+
+    def stands(self) -> bool:
+        """Return True if neither the shard nor the replaced group has changed since."""
+        present: object = self.group.shard.groups.get(self.group.group_id)
+        return present is self.replaces and (self.snapshot is None or self.snapshot.holds())
+
+    def topic_changed(self, topic: str, now: float) -> None:
+        """Make a computation under way stale, and have the topics checked again."""
+        self.group.topic_changed(topic, now)
+        self.group.revision += 1
+
+
+class DraftComputation(BlockingComputation):
+    """Computation for a group that may still be a draft."""
+
+    @property
+    @abstractmethod
+    def draft(self) -> Draft | None:
+        """Draft that this computes, if it exists already and is not in the shard yet."""
+
+    def topic_changed(self, topic: str, now: float) -> None:
+        """Tell the draft, if there is one."""
+        if self.draft is not None:
+            self.draft.topic_changed(topic, now)
+
+
+class TargetComputation(DraftComputation):
+    """Target assignment of a group at its current `revision`."""
+
+    def __init__(self, group: ConsumerGroup, request: AssignmentRequest) -> None:
+        super().__init__(group.shard, group.group_id)
+        self.group = group
+        self.request = request.snapshot()
+        self._assignors = group.shard.assignors
+        self._revision = group.revision
+        self._names: dict[bytes, str] | None = None
+        if group.shard.outbox.listening:
+            topics = group.shard.topics
+            self._names = {topic: topics.topic_name(topic) or "" for topic in request.spec.partition_counts}
+
+    @property
+    def draft(self) -> Draft | None:
+        draft: Draft | None = self.group.draft
+        return draft
+
+    def compute(self) -> PrecomputedTarget:
+        return with_precomputed(compute_target(self._assignors, self.request), self.request, self._names)
+
+    def is_of(self, group: ConsumerGroup, updated: Member, epoch: int) -> bool:
+        """Return True if the result is for this group in its current state."""
+        request = self.request
+        return (
+            self.group is group
+            and self._revision == group.revision
+            and request.epoch == epoch
+            and request.updated == updated
+        )
+
+    def target(self) -> PrecomputedTarget:
+        """Return the result. Raises `AssignorError`."""
+        if isinstance(self.result, Exception):
+            raise AssignorError(str(self.result)) from self.result
+        target: PrecomputedTarget = self.result
+        return target
+
+
+def target_of(group: ConsumerGroup, updated: Member, epoch: int) -> Target[Partitions]:
+    """Return the target assignment at `epoch` with `updated` as one of the members.
+
+    Raises `AssignorError`; `Offloaded` if another thread has to compute it.
+    """
+    shard = group.shard
+    computed = shard.computed
+    if isinstance(computed, TargetComputation) and computed.is_of(group, updated, epoch):
+        return computed.target()
+    request = assignment_request(group, updated, epoch)
+    if shard.outbox.offloads and request.size >= LARGE:
+        raise Offloaded(TargetComputation(group, request))
+    return compute_target(shard.assignors, request)

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.epochs.group import EpochGroup
 from kafka_shim.groups.epochs.member import JOIN
-from kafka_shim.groups.interface import Refusal
-from kafka_shim.groups.rows import Row
+from kafka_shim.groups.interface import Refusal, Row
 from kafka_shim.groups.shard import Shard
 
 _G = TypeVar("_G", bound=EpochGroup[Any, Any])

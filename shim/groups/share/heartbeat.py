@@ -221,7 +221,7 @@ def _write(
     written_group.metadata_stale = False
     if cause is not None:
         written_group.note_new_epoch(cause, member.member_id)
-        shard.counters.share_rebalances += 1
+        shard.counters.new_epochs[group.type] += 1
     if shard.outbox.listening:
         if written_group is not group:
             events.group(shard.outbox, written_group, "created")

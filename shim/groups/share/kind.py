@@ -15,8 +15,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.epochs.member import existing
 from kafka_shim.groups.epochs.requests import describe_group
 from kafka_shim.groups.group import Group
-from kafka_shim.groups.interface import Refusal
-from kafka_shim.groups.rows import Row, row
+from kafka_shim.groups.interface import Refusal, Row, row
 from kafka_shim.groups.shard import Kind, Shard
 from kafka_shim.groups.share import offsets
 from kafka_shim.groups.share.group import ShareGroup
@@ -41,11 +40,6 @@ def _row_of(group: Group | None, request: Any, *, member_id_required: bool) -> R
     trigger, situation = trigger_of(request), situation_of(group, request)
     rule = RULES[trigger][situation]
     return row("a share group", trigger, RULES[trigger], situation, rule.value, int(ERRORS[rule]))
-
-
-def describe_refused(group_id: str, code: int) -> DescribedGroup:
-    """Return the error for a group of another coordinator."""
-    return DescribedGroup(error_code=code, group_id=group_id)
 
 
 def describe(shard: Shard, group_id: str) -> DescribedGroup:

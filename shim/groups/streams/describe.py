@@ -25,11 +25,6 @@ from kafka_shim.groups.streams.topology import InternalTopic
 from kafka_shim.persistence import streams_records
 
 
-def refused(group_id: str, code: int) -> DescribedGroup:
-    """Describe a group that is not coordinated here."""
-    return DescribedGroup(error_code=code, group_id=group_id)
-
-
 def describe(shard: Shard, group_id: str) -> DescribedGroup:
     """Describe a group; GROUP_ID_NOT_FOUND (69) if it does not exist or is of another kind."""
     return describe_group(shard, group_id, StreamsGroup, DescribedGroup, _member, _own_fields)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafka_shim.apis.streams_group_heartbeat import StatusCode
 from kafka_shim.apis.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
     StreamsGroupTopologyDescriptionUpdateResponse,
@@ -18,7 +19,6 @@ from kafka_shim.groups.epochs.requests import find, not_a_member
 from kafka_shim.groups.interface import Refusal
 from kafka_shim.groups.shard import NodeParts, Shard
 from kafka_shim.groups.streams.group import NODE_TYPES, Solicitation, StreamsGroup
-from kafka_shim.groups.streams.states import StatusCode
 
 FIRST_PAUSE_S: Final = 30.0
 LONGEST_PAUSE_S: Final = 3600.0

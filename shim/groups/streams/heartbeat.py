@@ -15,6 +15,7 @@ from kafka_shim.apis import streams_group_heartbeat as api
 from kafka_shim.apis.releases import Rules
 from kafka_shim.apis.streams_group_heartbeat import (
     Status,
+    StatusCode,
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
     TaskIds,
@@ -34,11 +35,7 @@ from kafka_shim.groups.streams import descriptions, records, static
 from kafka_shim.groups.streams.group import StreamsGroup
 from kafka_shim.groups.streams.member import NO_OFFSETS, NO_TASKS, Member, TaskOffsets, Tasks, from_ids, in_order
 from kafka_shim.groups.streams.reconcile import reconcile
-from kafka_shim.groups.streams.states import (
-    FIRST_EPOCH,
-    StatusCode,
-    TimerKind,
-)
+from kafka_shim.groups.streams.states import FIRST_EPOCH, TimerKind
 from kafka_shim.groups.streams.topology import (
     ConfiguredTopology,
     InternalTopic,
@@ -500,7 +497,7 @@ class _Heartbeat:
             written.arm(TimerKind.INITIAL, "", now + written.initial_delay_ms / 1000)
         if self.cause is not None:
             written.note_new_epoch(self.cause, reconciled.member_id)
-            shard.counters.streams_rebalances += 1
+            shard.counters.new_epochs[group.type] += 1
         if reconciled is not updated:
             if reconciled.is_revoking:
                 written.arm_rebalance(reconciled, now)

@@ -9,7 +9,7 @@ from kafka_shim.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafka_shim.apis.streams_group_topology_description_update import StreamsGroupTopologyDescriptionUpdateRequest
 from kafka_shim.groups.epochs.requests import row_of_heartbeat
 from kafka_shim.groups.group import Group
-from kafka_shim.groups.rows import Row, steps_row
+from kafka_shim.groups.interface import Row, steps_row
 from kafka_shim.groups.shard import Kind
 from kafka_shim.groups.streams import descriptions
 from kafka_shim.groups.streams.describe import describe

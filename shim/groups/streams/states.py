@@ -1,4 +1,4 @@
-"""States of a streams group (KIP-1071) and of its members, status codes for members, and the table of reconciliation.
+"""States of a streams group (KIP-1071) and of its members, and the table of reconciliation.
 
 `STEPS` has the step of a heartbeat for each state and situation; `reconcile.py` implements them. Source: Kafka's
 `StreamsGroup.StreamsGroupState`, `MemberState` and `CurrentAssignmentBuilder` of 4.2 (semantics 4.12).
@@ -40,19 +40,6 @@ class MemberState(IntEnum):
     @classmethod
     def _missing_(cls, value: object) -> MemberState:
         return cls.UNKNOWN
-
-
-class StatusCode(IntEnum):
-    """A status in an answer, in addition to the tasks."""
-
-    STALE_TOPOLOGY = 0
-    MISSING_SOURCE_TOPICS = 1
-    INCORRECTLY_PARTITIONED_TOPICS = 2
-    MISSING_INTERNAL_TOPICS = 3
-    SHUTDOWN_APPLICATION = 4
-    ASSIGNMENT_DELAYED = 5
-    MISSING_CLIENT_TAGS = 6
-    """No answer of version 0 has it."""
 
 
 class Situation(Enum):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kafka_shim.apis import streams_group_heartbeat as api
-from kafka_shim.groups.streams.states import StatusCode
+from kafka_shim.apis.streams_group_heartbeat import StatusCode
 from kafka_shim.persistence.records import StreamsGroupTopologyValue
 from kafka_shim.persistence.streams_records import CopartitionGroup, Subtopology, TopicConfig, TopicInfo
 
@@ -116,24 +116,6 @@ def _infos_sent(topics: Iterable[TopicInfo]) -> list[api.TopicInfo]:
         )
         for each in topics
     ]
-
-
-def topics_of(topology: api.Topology | None) -> list[str]:
-    """Return every topic of a topology, each once."""
-    if topology is None:
-        return []
-    return list(
-        dict.fromkeys(
-            name
-            for each in topology.subtopologies
-            for name in (
-                *each.source_topics,
-                *each.repartition_sink_topics,
-                *(topic.name for topic in each.repartition_source_topics),
-                *(topic.name for topic in each.state_changelog_topics),
-            )
-        )
-    )
 
 
 class InvalidTopologyError(Exception):

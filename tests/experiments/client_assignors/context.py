@@ -26,7 +26,8 @@ from kafka_shim.apis.experimental.consumer_group_prepare_assignment import (
 from kafka_shim.experiments.client_assignors.group import ClientAssignedGroup
 from kafka_shim.experiments.client_assignors.kind import KIND
 from kafka_shim.groups.interface import Client
-from kafka_shim.groups.kinds import KINDS, Kinds
+from kafka_shim.groups.kinds import KINDS
+from kafka_shim.groups.shard import Kinds
 from tests.groups.consumer import context as consumer
 from tests.groups.context import GROUP
 

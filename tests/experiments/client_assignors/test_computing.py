@@ -12,7 +12,7 @@ from kafka_shim.apis.experimental.consumer_group_install_assignment import Insta
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.experiments.client_assignors.choice import computers, elect
 from kafka_shim.groups.consumer.member import Member as MemberOfGroup
-from kafka_shim.groups.consumer.offload import LARGE
+from kafka_shim.groups.consumer.target import LARGE
 from kafka_shim.groups.interface import PARKED, Client
 from kafka_shim.trace.causes import Cause
 from tests.experiments.client_assignors.context import EVEN, Cluster, Member, settle

@@ -21,7 +21,8 @@ from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.experiments.registered.group import RegisteredGroup
 from kafka_shim.experiments.registered.kind import KIND
 from kafka_shim.groups.interface import PARKED
-from kafka_shim.groups.kinds import KINDS, Kinds
+from kafka_shim.groups.kinds import KINDS
+from kafka_shim.groups.shard import Kinds
 from tests.examples import examples
 from tests.groups.consumer import context
 from tests.groups.context import GROUP, Reply

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
+from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup, group_error
 from kafka_shim.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -17,7 +17,6 @@ from kafka_shim.apis.consumer_group_heartbeat import (
 )
 from kafka_shim.apis.releases import DEFAULT_RELEASE
 from kafka_shim.groups.consumer.group import ConsumerGroup
-from kafka_shim.groups.consumer.kind import describe_refused
 from kafka_shim.groups.interface import Client
 from tests.groups.context import GROUP, Context
 
@@ -95,7 +94,7 @@ class Cluster(Context):
         return group
 
     def described(self) -> DescribedGroup:
-        (group,) = self.service.ask_each(ConsumerGroupDescribeRequest, [GROUP], describe_refused)
+        (group,) = self.service.ask_each(ConsumerGroupDescribeRequest, [GROUP], group_error)
         return group
 
     def named(self, topics: Any) -> set[tuple[str, int]]:

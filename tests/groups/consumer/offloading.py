@@ -13,7 +13,7 @@ from kafka_shim.apis.consumer_group_heartbeat import (
 )
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_shim.apis.join_group import error as join_refused
-from kafka_shim.groups.consumer import offload, patterns
+from kafka_shim.groups.consumer import patterns, target
 from kafka_shim.groups.interface import PARKED, Client
 from tests.groups.consumer.context import GROUP, HOST, Cluster
 from tests.groups.context import Reply, subscription
@@ -93,7 +93,7 @@ class Elsewhere(Offloading):
     def beat(self, request: ConsumerGroupHeartbeatRequest, client_id: str = "c") -> ConsumerGroupHeartbeatResponse:
         reply = self._reply()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(offload, "LARGE", 0)
+            patch.setattr(target, "LARGE", 0)
             client = Client(client_id, HOST)
             answer = self.service.ask(request, error, client, reply, self.now)
             self._answered(reply, answer)

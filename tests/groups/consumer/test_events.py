@@ -14,7 +14,7 @@ def test_a_new_epoch_names_the_member_with_the_new_pattern() -> None:
     epochs = [(event["cause"], event["trigger"]) for event in cluster.of("epoch")]
     assert epochs[-1] == (Cause.SUBSCRIPTION_CHANGED, "b")
     # Three epochs, none of a member that left.
-    assert cluster.service.counters.consumer_rebalances == len(epochs)
+    assert cluster.service.counters.new_epochs["consumer"] == len(epochs)
 
 
 def test_a_group_reconciles_while_a_static_member_is_away() -> None:
@@ -39,7 +39,7 @@ def test_waiting_members_name_the_owners_of_their_partitions() -> None:
     settle(first, second)
     assert cluster.of("state")[-1]["to"] == "Stable"
     second.leave()
-    assert cluster.service.counters.consumer_rebalances == 2
+    assert cluster.service.counters.new_epochs["consumer"] == 2
     assert cluster.service.counters.rebalances[Cause.MEMBER_LEFT] == 1
 
 

@@ -9,7 +9,7 @@ from kafka_shim.apis.consumer_protocol import ConsumerProtocolAssignment, TopicP
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.groups.assignors.spec import AssignorError
 from kafka_shim.groups.consumer.migration.conversion import MANY_MEMBERS
-from kafka_shim.groups.consumer.offload import LARGE
+from kafka_shim.groups.consumer.target import LARGE
 from tests.groups.consumer.context import GROUP, Cluster
 from tests.groups.consumer.offloading import Offloading
 from tests.groups.consumer.safety import check_records

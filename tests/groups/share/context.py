@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from kafka_shim.apis.share_group_describe import DescribedGroup, ShareGroupDescribeRequest
+from kafka_shim.apis.share_group_describe import DescribedGroup, ShareGroupDescribeRequest, group_error
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, error
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.share.group import ShareGroup
-from kafka_shim.groups.share.kind import describe_refused
 from tests.groups.consumer.context import HOST
 from tests.groups.consumer.context import Cluster as ConsumerCluster
 from tests.groups.context import GROUP
@@ -30,7 +29,7 @@ class Cluster(ConsumerCluster):
 
     def shown(self) -> DescribedGroup:
         """The group by ShareGroupDescribe."""
-        (group,) = self.service.ask_each(ShareGroupDescribeRequest, [GROUP], describe_refused)
+        (group,) = self.service.ask_each(ShareGroupDescribeRequest, [GROUP], group_error)
         return group
 
     def sharer(self, member_id: str, *topics: str) -> Sharer:

@@ -134,7 +134,7 @@ def test_a_leaving_member_makes_one_epoch_if_others_share_its_partitions() -> No
     members[2].leave()
     settle(*members[:2])
     assert [(each.epoch, each.assigned) for each in members[:2]] == [(epoch + 1, {("t", 0)})] * 2
-    assert cluster.service.counters.share_rebalances == epoch - 1, "who leaves does not count"
+    assert cluster.service.counters.new_epochs["share"] == epoch - 1, "who leaves does not count"
 
 
 def test_a_silent_member_is_removed_when_its_session_ends() -> None:

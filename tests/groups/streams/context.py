@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_shim.apis.streams_group_describe import DescribedGroup, StreamsGroupDescribeRequest
+from kafka_shim.apis.streams_group_describe import DescribedGroup, StreamsGroupDescribeRequest, group_error
 from kafka_shim.apis.streams_group_heartbeat import (
     KeyValue,
     StreamsGroupHeartbeatRequest,
@@ -18,7 +18,6 @@ from kafka_shim.apis.streams_group_heartbeat import (
     Topology,
 )
 from kafka_shim.groups.interface import Client
-from kafka_shim.groups.streams.describe import refused as describe_refused
 from kafka_shim.groups.streams.group import StreamsGroup
 from kafka_shim.groups.streams.heartbeat import Answer, refused
 from tests.groups.consumer.context import HOST
@@ -70,7 +69,7 @@ class Cluster(WithTopics):
         return group
 
     def described_streams(self) -> DescribedGroup:
-        (group,) = self.service.ask_each(StreamsGroupDescribeRequest, [GROUP], describe_refused)
+        (group,) = self.service.ask_each(StreamsGroupDescribeRequest, [GROUP], group_error)
         return group
 
     def member(self, member_id: str, topology: Topology, **options: Any) -> Member:

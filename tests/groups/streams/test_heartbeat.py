@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_shim.apis.streams_group_heartbeat import Endpoint, TaskIds
+from kafka_shim.apis.streams_group_heartbeat import Endpoint, StatusCode, TaskIds
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.groups.streams.states import StatusCode
 from kafka_shim.persistence.records import (
     StreamsGroupCurrentMemberAssignmentKey,
     StreamsGroupMemberMetadataKey,
@@ -86,7 +85,7 @@ def test_the_first_member_gets_all_tasks_at_once_without_a_delay() -> None:
         (StreamsGroupTargetAssignmentMetadataKey, True),
         (StreamsGroupCurrentMemberAssignmentKey, True),
     ]
-    assert cluster.service.counters.streams_rebalances == 1
+    assert cluster.service.counters.new_epochs["streams"] == 1
 
 
 def test_a_steady_heartbeat_writes_nothing_and_carries_no_tasks() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_shim.groups.streams.states import StatusCode
+from kafka_shim.apis.streams_group_heartbeat import StatusCode
 from kafka_shim.groups.streams.topology import ConfiguredTopology, InvalidTopologyError, Topology, configure, summary
 from kafka_shim.persistence.records import StreamsGroupTopologyValue
 from kafka_shim.persistence.streams_records import CopartitionGroup, Subtopology, TopicConfig, TopicInfo

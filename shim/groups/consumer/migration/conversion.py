@@ -29,11 +29,12 @@ from kafka_shim.groups.classic.member import Protocols
 from kafka_shim.groups.classic.rebalance import join_refused, sync_refused
 from kafka_shim.groups.classic.states import RULES, State, Trigger
 from kafka_shim.groups.classic.states import TimerKind as ClassicTimer
-from kafka_shim.groups.consumer import offload, records
+from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
-from kafka_shim.groups.consumer.offload import Draft
+from kafka_shim.groups.consumer.target import Draft, DraftComputation
 from kafka_shim.groups.epochs.metadata_hash import metadata_hash
+from kafka_shim.groups.epochs.offload import Offloaded
 from kafka_shim.groups.epochs.records import Record
 from kafka_shim.groups.interface import Refusal
 from kafka_shim.groups.shard import Shard, TopicCatalogue
@@ -121,12 +122,12 @@ def draft_of(shard: Shard, group_id: str, *, joins: bool) -> Draft:
         if classic.protocol is None:
             raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Group {group_id} has no generation yet.")
     computed = shard.computed
-    draft = computed.draft if isinstance(computed, offload.BlockingComputation) else None
+    draft = computed.draft if isinstance(computed, DraftComputation) else None
     if draft is not None and draft.stands():
         return draft
     snapshot = None if classic is None else ClassicSnapshot(classic, view_of(classic))
     if snapshot is None or not has_members:
-        group = shard.kinds[ConsumerGroupMetadataKey].make(group_id, shard)
+        group = shard.kinds.by_record[ConsumerGroupMetadataKey].make(group_id, shard)
         assert isinstance(group, ConsumerGroup)
         group.draft = draft = Draft(group, classic, snapshot)
         return draft
@@ -134,7 +135,7 @@ def draft_of(shard: Shard, group_id: str, *, joins: bool) -> Draft:
         return computed.outcome()
     conversion = Conversion(shard, snapshot)
     if shard.outbox.offloads and len(snapshot.view.members) >= MANY_MEMBERS:
-        raise offload.Offloaded(conversion)
+        raise Offloaded(conversion)
     conversion.result = conversion.compute()
     return conversion.outcome()
 
@@ -152,7 +153,7 @@ class TopicsThen(NamedTuple):
         return self.counts[topic]
 
 
-class Conversion(offload.BlockingComputation):
+class Conversion(DraftComputation):
     """Conversion of a classic group with members; its result is a draft or a refusal."""
 
     def __init__(self, shard: Shard, snapshot: ClassicSnapshot) -> None:
@@ -193,7 +194,7 @@ class Conversion(offload.BlockingComputation):
             records.CLASSES.target_epoch_record(group_id, generation),
             *(records.current_assignment(group_id, member) for member in members),
         ]
-        group = self.shard.kinds[ConsumerGroupMetadataKey].make(group_id, self.shard)
+        group = self.shard.kinds.by_record[ConsumerGroupMetadataKey].make(group_id, self.shard)
         assert isinstance(group, ConsumerGroup)
         for key, value in new_records:
             group.replay(key, value)

@@ -16,7 +16,6 @@ from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, M
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
-from kafka_shim.groups.consumer import offload
 from kafka_shim.groups.consumer.change import Change, cause_of, check_not_fenced, check_room, static_member
 from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
@@ -28,6 +27,7 @@ from kafka_shim.groups.consumer.migration.conversion import (
 )
 from kafka_shim.groups.consumer.patterns import PatternChange
 from kafka_shim.groups.consumer.states import MemberState, TimerKind
+from kafka_shim.groups.epochs import offload
 from kafka_shim.groups.interface import Client, Parked, Refusal
 from kafka_shim.groups.shard import Shard, TopicCatalogue
 from kafka_shim.persistence.records import ClassicMemberMetadata, ClassicProtocol
