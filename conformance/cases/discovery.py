@@ -97,6 +97,7 @@ def misrouted(t: Trial) -> None:
         ((None, -1), E.NONE),
         ((cluster_id, -1), E.INVALID_REQUEST),
         ((None, node_id), E.INVALID_REQUEST),
+        (("another", -1), E.INVALID_REQUEST),
         (("another", node_id), E.REBOOTSTRAP_REQUIRED),
         ((cluster_id, node_id + 1000), E.REBOOTSTRAP_REQUIRED),
     ):

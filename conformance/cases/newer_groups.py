@@ -82,6 +82,53 @@ def replaced_within_interval(t: Trial) -> None:
     t.equal(len(successor.assigned), 3, "partitions of the successor")
 
 
+@consumer_case(
+    "consumer/interval/6",
+    "After the interval the JoinGroup of a classic member computes the assignment that waits, as a heartbeat does",
+    uses=("ConsumerGroupDescribe", "JoinGroup", *CONFIGURES),
+    since="4.3",
+)
+def classic_member_computes(t: Trial) -> None:
+    topic = t.topic(4)
+    set_interval(t, "consumer", LONGEST_MS)
+    one, other = t.consumer(topic), t.consumer(topic)
+    one.join()
+    other.join()
+    group = t.expect(described(t), group_state="Assigning", assignment_epoch=t.first_epoch)
+    set_interval(t, "consumer", 0)
+    t.expect(t.member(protocols=(("range", subscription(topic)),)).join(), error_code=0)
+    after = described(t)
+    t.equal(after.assignment_epoch, after.group_epoch, "the assignment epoch")
+    t.equal(after.group_epoch, group.group_epoch + 1, "the group epoch")
+
+
+# -- full groups
+
+
+@case(
+    "migrate/size/1",
+    "JoinGroup into a full consumer group: 81; from 4.4 on a known instance id takes the place of its member",
+    source="semantics 4.10",
+    api="JoinGroup",
+    versions=(5, 9),
+    uses=("ConsumerGroupHeartbeat",),
+    profile="limits",
+    needs=("small-consumer-groups",),
+    level=Level.SHOULD,
+)
+def full_of_static_members(t: Trial) -> None:
+    topic = t.topic()
+    members = [t.consumer(topic, instance_id=f"i{n}") for n in range(t.limits.max_consumer_group_size)]
+    for each in members:
+        each.join()
+    t.expect(members[1].leave(-2), error_code=0)
+    again = E.NONE if t.rules.static_members_fit_full_groups else E.GROUP_MAX_SIZE_REACHED
+    for instance_id, error in (("i0", again), ("i1", again), ("new", E.GROUP_MAX_SIZE_REACHED)):
+        classic = t.member(instance_id=instance_id, protocols=(("range", subscription(topic)),))
+        classic.send_join()
+        t.equal(classic.receive_join().error_code, error, f"the error of the instance {instance_id}")
+
+
 # -- commits at older epochs
 
 

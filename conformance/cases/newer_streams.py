@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
 from kafka_shim.apis.streams_group_describe import StreamsGroupDescribeRequest
-from kafka_shim.apis.streams_group_heartbeat import TaskIds, TaskOffset
+from kafka_shim.apis.streams_group_heartbeat import KeyValue, TaskIds, TaskOffset
 from kafka_shim.apis.streams_group_topology_description_update import (
     GlobalStore,
     Node,
@@ -120,6 +120,66 @@ def full(t: Trial) -> None:
     t.expect(StreamsMember(t, topology).join(), error_code=E.GROUP_MAX_SIZE_REACHED)
     again = E.NONE if t.rules.static_members_fit_full_groups else E.GROUP_MAX_SIZE_REACHED
     t.expect(members[0].join(), error_code=again)
+
+
+@streams_case(
+    "streams/static/2",
+    "A refused static member gets a sentence: -2 without instance id (42), an instance of another member (111, 82)",
+    level=Level.SHOULD,
+    since="4.4",
+)
+def refused_static_members(t: Trial) -> None:
+    at_once(t)
+    one, other = (StreamsMember(t, reading(source(t))) for _ in range(2))
+    t.expect(one.join(instance_id="i"), error_code=0)
+    owned = f"Static member {other.id} with instance id i cannot join the group because the instance id is owned by "
+    for answer, error, message in (
+        (one.heartbeat(member_epoch=-2), E.INVALID_REQUEST, "InstanceId can't be null."),
+        (other.join(instance_id="i"), E.UNRELEASED_INSTANCE_ID, f"{owned}{one.id} member."),
+        (
+            other.heartbeat(instance_id="i", member_epoch=one.epoch),
+            E.FENCED_INSTANCE_ID,
+            f"Static member {other.id} with instance id i was fenced by member {one.id}.",
+        ),
+        (one.heartbeat(instance_id="j"), E.UNKNOWN_MEMBER_ID, "Instance id j is unknown."),
+    ):
+        t.equal((answer.error_code, answer.error_message), (error, message), "the refusal")
+
+
+@streams_case(
+    "streams/static/3",
+    "The successor of a static member makes an epoch if its rack, its process or its client tags are others",
+    since="4.4",
+)
+def other_successor(t: Trial) -> None:
+    at_once(t)
+    topology = reading(source(t))
+    before = StreamsMember(t, topology)
+    t.expect(before.join(instance_id="i", process_id="p"), error_code=0)
+    settle(t, before)
+    changes: dict[str, Any] = {"process_id": "p"}
+    for change in ({}, {"rack_id": "r"}, {"process_id": "q"}, {"client_tags": [KeyValue("zone", "1")]}):
+        epoch = described(t).group_epoch
+        t.expect(before.heartbeat(instance_id="i", member_epoch=-2), error_code=0, member_epoch=-2)
+        t.expect(described(t), group_state="Reconciling", group_epoch=epoch)
+        changes |= change
+        successor = StreamsMember(t, topology)
+        t.expect(successor.join(instance_id="i", **changes), error_code=0)
+        t.equal(described(t).group_epoch, epoch + bool(change), f"the group epoch after {change}")
+        settle(t, successor)
+        before = successor
+
+
+@streams_case(
+    "streams/join/3",
+    "During the initial delay a group is described with its first epoch, 2, and the assignment epoch 1, before 4.3 0",
+)
+def described_delay(t: Trial) -> None:
+    one = StreamsMember(t, reading(source(t)))
+    t.configure(streams_initial_rebalance_delay_ms=15_000)
+    t.expect(one.join(), error_code=0, member_epoch=1)
+    group = t.expect(described(t), error_code=0, group_state="Assigning", group_epoch=2)
+    t.equal(group.assignment_epoch, int(t.rules.first_epoch_two), "the assignment epoch")
 
 
 # -- topology descriptions, by a broker without the plugin

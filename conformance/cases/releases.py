@@ -318,6 +318,23 @@ def locks_of_group(t: Trial) -> None:
 
 
 @case(
+    "share/limit/4",
+    "Records on the last delivery that the group's own limit allows come one by one",
+    source="KIP-1240; semantics 4.10",
+    api="ShareFetch",
+    uses=("ShareGroupHeartbeat", "ShareAcknowledge", "Produce", *CONFIGURES),
+    since="4.3",
+)
+def last_delivery_of_group(t: Trial) -> None:
+    _, member = prepared(t, b"a", b"b")
+    set_value(t, "share.delivery.count.limit", "3")
+    for expected in [(0, 1, 1), (0, 1, 2), (0, 0, 3), (1, 1, 3)]:
+        t.equal(member.acquire(), [expected], "what it acquired")
+        first, last, _ = expected
+        t.equal(member.said_of((first, last, [RELEASE])), 0, "the error of the release")
+
+
+@case(
     "share/added/1",
     "Partitions that are added to a topic of a share group start at 0 from 4.4 on, the others where the group says",
     source="semantics 4.10",

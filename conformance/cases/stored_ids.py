@@ -35,8 +35,8 @@ def partition_of(t: Trial) -> int:
     return abs(signed) % len(topic.partitions)
 
 
-def written(t: Trial, act: Callable[[], object]) -> bytes:
-    """Return the records of the group's partition since `act` began, once one names the group."""
+def written(t: Trial, act: Callable[[], object], has: Callable[[bytes], bool] | None = None) -> bytes:
+    """Return the records of the group's partition since `act` began, once one names the group, or `has` is true."""
     place = partition_of(t)
 
     def fetch(offset: int) -> tuple[int, bytes]:
@@ -58,7 +58,7 @@ def written(t: Trial, act: Callable[[], object]) -> bytes:
     end, _ = fetch(0)
     act()
     name = t.group.encode()
-    return t.until(lambda: fetch(end)[1], lambda records: name in records, "its record never came")
+    return t.until(lambda: fetch(end)[1], has or (lambda records: name in records), "its record never came")
 
 
 @id_case(

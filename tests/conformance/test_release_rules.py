@@ -18,7 +18,6 @@ ASKED = {
 }
 
 OF_LATER_RELEASES = {
-    "batched_assignments": ("consumer/interval/1", "share/interval/1", "streams/interval/1"),
     "rejoin_at_assignment_epoch": ("consumer/interval/3",),
     "share_ids_required": ("share/null/1", "share/null/2"),
     "share_limits_by_group": ("share/limit/1", "share/limit/2", "incremental-alter-configs/group/2"),
