@@ -12,6 +12,9 @@ _RECONCILE: Final = f"{_CONSUMER}reconcile.py"
 _CHANGE: Final = f"{_CONSUMER}change.py"
 _PATTERNS: Final = f"{_CONSUMER}patterns.py"
 _GROUP: Final = f"{_CONSUMER}group.py"
+_EPOCH_CHANGE: Final = "shim/groups/epochs/change.py"
+_REVOKING: Final = "shim/groups/epochs/revoking.py"
+_MEMBER: Final = f"{_CONSUMER}member.py"
 _EPOCH_GROUP: Final = "shim/groups/epochs/group.py"
 _CLASSIC_MEMBERS: Final = f"{_CONSUMER}migration/members.py"
 _MIGRATION: Final = f"{_CONSUMER}migration/conversion.py"
@@ -33,15 +36,15 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a member comes to the new epoch while it holds on",
         _RECONCILE,
-        "    if revoked and _owns_any(owned, revoked):\n",
-        "    if revoked and epoch < 0:\n",
+        "    if revoked and member.may_own(owned, revoked):\n",
+        "    if revoked and target_epoch < 0:\n",
         ("consumer/share/*",),
     ),
     Mutant(
         "a heartbeat without partitions counts as owning nothing",
-        _RECONCILE,
-        "    if owned is None:\n        return True\n",
-        "    if owned is None:\n        return False\n",
+        _MEMBER,
+        "        if owned is None:\n            return True\n",
+        "        if owned is None:\n            return False\n",
         ("consumer/share/*", "consumer/epoch/*"),
     ),
     Mutant(
@@ -53,23 +56,23 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a lost answer fences the member",
-        _HEARTBEAT,
-        "    if epoch == member.previous_epoch < member.epoch and _is_within(owned, member.assigned):\n",
-        "    if epoch == member.previous_epoch < 0:\n",
+        _REVOKING,
+        "        if epoch == member.previous_epoch < member.epoch and member.has_all(owned):\n",
+        "        if epoch == member.previous_epoch < 0:\n",
         ("consumer/epoch/*",),
     ),
     Mutant(
         "an epoch of the future is accepted",
-        _HEARTBEAT,
-        "    if epoch == JOIN or epoch == member.epoch:\n",
-        "    if epoch == JOIN or epoch >= member.epoch:\n",
+        _REVOKING,
+        "        if epoch == JOIN or epoch == member.epoch:\n",
+        "        if epoch == JOIN or epoch >= member.epoch:\n",
         ("consumer/epoch/*",),
     ),
     Mutant(
         "an instance id in use can be taken",
-        _HEARTBEAT,
-        "    if holder.classic is None and holder.epoch != LEAVE_STATIC:\n",
-        "    if holder.classic is None and holder.epoch < LEAVE_STATIC:\n",
+        _REVOKING,
+        "        if holder.epoch != LEAVE_STATIC and not holder.is_classic:\n",
+        "        if holder.epoch < LEAVE_STATIC and not holder.is_classic:\n",
         ("consumer/static/*",),
     ),
     Mutant(
@@ -81,9 +84,9 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a group takes one member more than it may",
-        _CHANGE,
-        "    if len(group.members) < most or member_id in group.members:\n",
-        "    if len(group.members) <= most or member_id in group.members:\n",
+        _REVOKING,
+        "        if len(self.members) < most or member_id in self.members:\n",
+        "        if len(self.members) <= most or member_id in self.members:\n",
         ("consumer/size/*",),
     ),
     Mutant(
@@ -104,9 +107,9 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a static member that leaves for a while leaves for good",
-        _HEARTBEAT,
-        "        if request.member_epoch == LEAVE_STATIC:\n",
-        "        if request.member_epoch < LEAVE_STATIC:\n",
+        _REVOKING,
+        "            if request.member_epoch == LEAVE_STATIC:\n",
+        "            if request.member_epoch < LEAVE_STATIC:\n",
         ("consumer/static/*",),
     ),
     Mutant(
@@ -139,9 +142,9 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a member that holds on is never expelled",
-        _CHANGE,
-        "                group.arm_rebalance(reconciled, self.now)\n",
-        "                pass\n",
+        _EPOCH_CHANGE,
+        "            written.arm_rebalance(reconciled, self.now)\n",
+        "            pass\n",
         ("consumer/session/*",),
     ),
     Mutant(
@@ -202,9 +205,9 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a member that gave partitions up keeps waiting to",
-        _RECONCILE,
-        "        return Situation.HOLDS_ON if _owns_any(owned, member.pending_revocation) else Situation.GAVE_UP\n",
-        "        return Situation.HOLDS_ON\n",
+        _REVOKING,
+        "return Situation.HOLDS_ON if self.may_own(owned, self.pending_revocation) else Situation.GAVE_UP\n",
+        "return Situation.HOLDS_ON\n",
         ("consumer/share/*",),
     ),
     Mutant(
@@ -230,7 +233,7 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a static member's successor begins with nothing",
-        _CHANGE,
+        _REVOKING,
         "        member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)\n",
         "        member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0, assigned={})\n",
         ("consumer/static/*",),

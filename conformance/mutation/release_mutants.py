@@ -13,6 +13,8 @@ _SHARE_PARTITION: Final = "shim/broker/share_partition.py"
 _STREAMS_GROUP: Final = "shim/groups/streams/group.py"
 _DESCRIPTIONS: Final = "shim/groups/streams/descriptions.py"
 _STREAMS_HEARTBEAT: Final = "shim/groups/streams/heartbeat.py"
+_STREAMS_CHANGE: Final = "shim/groups/streams/change.py"
+_REVOKING: Final = "shim/groups/epochs/revoking.py"
 _CONSUMER_GROUP: Final = "shim/groups/consumer/group.py"
 _EPOCH_GROUP: Final = "shim/groups/epochs/group.py"
 _CONVERSION: Final = "shim/groups/consumer/migration/conversion.py"
@@ -123,16 +125,16 @@ RELEASE_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a standby is given up before its member runs the task",
-        _STREAMS_HEARTBEAT,
+        _STREAMS_CHANGE,
         "        in_place = self.shard.rules.roles_change_in_place\n",
         "        in_place = not self.shard.rules.roles_change_in_place\n",
         ("streams/roles/*",),
     ),
     Mutant(
         "a full streams group has no place for its own member",
-        _STREAMS_HEARTBEAT,
-        "        return self.request.member_id in group.members or",
-        "        return self.request.member_id == '' or",
+        _REVOKING,
+        "        if len(self.members) < most or member_id in self.members:\n",
+        "        if len(self.members) < most:\n",
         ("streams/size/*",),
     ),
     Mutant(
@@ -211,15 +213,15 @@ RELEASE_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "who knows the endpoint epoch gets all endpoints again",
         _STREAMS_HEARTBEAT,
-        "        if group.endpoint_epoch != request.endpoint_information_epoch:\n",
-        "        if group.endpoint_epoch >= request.endpoint_information_epoch:\n",
+        "    if group.endpoint_epoch != request.endpoint_information_epoch:\n",
+        "    if group.endpoint_epoch >= request.endpoint_information_epoch:\n",
         ("streams/endpoint/*",),
     ),
     Mutant(
         "other tasks make no endpoint epoch",
         _STREAMS_HEARTBEAT,
-        "        tasks_changed = after.assigned != before.assigned\n",
-        "        tasks_changed = False\n",
+        "    tasks_changed = after.assigned != before.assigned\n",
+        "    tasks_changed = False\n",
         ("streams/endpoint/*",),
     ),
 )

@@ -9,6 +9,9 @@ from kafka_shim.conformance.mutation.mutant import Mutant
 _STREAMS: Final = "shim/groups/streams/"
 _HEARTBEAT: Final = f"{_STREAMS}heartbeat.py"
 _RECONCILE: Final = f"{_STREAMS}reconcile.py"
+_CHANGE: Final = f"{_STREAMS}change.py"
+_RECORDS: Final = f"{_STREAMS}records.py"
+_REVOKING: Final = "shim/groups/epochs/revoking.py"
 _TOPOLOGY: Final = f"{_STREAMS}topology.py"
 _GROUP: Final = f"{_STREAMS}group.py"
 _ASSIGNOR: Final = f"{_STREAMS}assignor.py"
@@ -23,21 +26,21 @@ STREAMS_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a heartbeat without tasks counts as giving them up",
-        _RECONCILE,
-        "        holds_on = owned is None or own_any(owned, member.pending_revocation)\n",
-        "        holds_on = owned is not None and own_any(owned, member.pending_revocation)\n",
+        _RECORDS,
+        "        if owned is None:\n            return True\n",
+        "        if owned is None:\n            return False\n",
         ("streams/share/*",),
     ),
     Mutant(
         "tasks are given up before their member says so",
         _RECONCILE,
-        "    must_revoke = not revoked.is_empty and (owned is None or own_any(owned, revoked))\n",
+        "    must_revoke = not revoked.is_empty and member.may_own(owned, revoked)\n",
         "    must_revoke = not revoked.is_empty and epoch < 0\n",
         ("streams/share/*",),
     ),
     Mutant(
         "a streams group begins at epoch 1",
-        _HEARTBEAT,
+        _CHANGE,
         "        group_epoch = group.group_epoch + 1 if group.group_epoch else FIRST_EPOCH\n",
         "        group_epoch = group.group_epoch + 1\n",
         ("streams/join/*",),
@@ -46,28 +49,28 @@ STREAMS_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "the first assignment has no initial delay",
-        _HEARTBEAT,
-        "        return self.group.is_delayed or (not self.group.members and",
-        "        return self.group.is_delayed or (not self.group.group_id and",
+        _CHANGE,
+        "        is_delayed = group.is_delayed or (not group.members and",
+        "        is_delayed = group.is_delayed or (not group.group_id and",
         ("streams/join/*",),
     ),
     Mutant(
         "an epoch of the future is accepted in a streams group",
-        _HEARTBEAT,
-        "        if epoch > member.epoch or (\n",
-        "        if epoch > member.epoch + 1000 or (\n",
+        _REVOKING,
+        "        if epoch == JOIN or epoch == member.epoch:\n",
+        "        if epoch == JOIN or member.epoch <= epoch <= member.epoch + 1000:\n",
         ("streams/validate/*",),
     ),
     Mutant(
         "a topology may change at its epoch",
-        _HEARTBEAT,
+        _CHANGE,
         "        if topology.epoch >= group.topology.epoch and topology != group.topology:\n",
         "        if topology.epoch > group.topology.epoch and topology != group.topology:\n",
         ("streams/topology/*",),
     ),
     Mutant(
         "a stale topology is not in the status",
-        _HEARTBEAT,
+        _CHANGE,
         "updated.topology_epoch < group.topology.epoch:\n",
         "updated.topology_epoch < 0:\n",
         ("streams/topology/*",),
@@ -75,13 +78,13 @@ STREAMS_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "missing topics are not in the status",
         _HEARTBEAT,
-        "        if configured.problem is not None:\n            self._tell(*configured.problem)\n",
+        "    if configured.problem is not None:\n        change.tell(*configured.problem)\n",
         "",
         ("streams/topics/*",),
     ),
     Mutant(
         "a task that does not exist is accepted",
-        _HEARTBEAT,
+        _CHANGE,
         "                    if not 0 <= partition < subtopology.tasks:\n",
         "                    if partition < 0:\n",
         ("streams/topics/*",),
@@ -89,8 +92,8 @@ STREAMS_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a request to end is not passed on",
         _HEARTBEAT,
-        "        if request.shutdown_application and group.shutdown_by is None:\n",
-        "        if request.shutdown_application and group.shutdown_by is not None:\n",
+        "    if group.shutdown_by is not None:\n",
+        "    if group.shutdown_by == group.group_id:\n",
         ("streams/shutdown/*",),
     ),
     Mutant(

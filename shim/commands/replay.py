@@ -20,7 +20,7 @@ from kafka_shim.commands.parameters import Address, ParamType
 from kafka_shim.commands.why import Moment, zone_of
 from kafka_shim.lab.replay import Diverged, Replay, TooEarly, UnreadableJournal
 from kafka_shim.learn.conversation import Conversation, Frame
-from kafka_shim.server.log_lines import log_to_stderr
+from kafka_shim.server.process import log_to_stderr
 from kafka_shim.trace.reading import UnreadableTrace, lines_of
 
 if TYPE_CHECKING:

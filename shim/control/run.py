@@ -29,8 +29,7 @@ from kafka_shim.security.tls import Tls
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.group_log import GroupLog
 from kafka_shim.server.journal import Journal
-from kafka_shim.server.listening import host_and_port, not_listening, raise_file_limit
-from kafka_shim.server.log_lines import log_to_stderr
+from kafka_shim.server.process import host_and_port, log_to_stderr, not_listening, raise_file_limit
 from kafka_shim.server.server import Server, ServerConfig, serve, the_only
 from kafka_shim.server.trace_file import TraceFile
 

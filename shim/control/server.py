@@ -29,7 +29,7 @@ from kafka_shim.control.addresses import is_loopback
 from kafka_shim.control.app import make_app
 from kafka_shim.control.workbench import Workbench
 from kafka_shim.security.tls import Tls
-from kafka_shim.server.listening import host_and_port
+from kafka_shim.server.process import host_and_port
 from kafka_shim.server.reactor import BetweenSteps, Reactor
 from kafka_shim.server.server import Server, renew
 

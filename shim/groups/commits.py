@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse, accepted
 from kafka_shim.apis.offset_commit import error as refused_with
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import offset_events, transactions
+from kafka_shim.groups import events, transactions
 from kafka_shim.groups.group import Group, LateCommits
 from kafka_shim.groups.shard import Shard
 from kafka_shim.persistence.records import NO_TOPIC_ID, OffsetCommitKey, OffsetCommitValue, OffsetCommitValues
@@ -189,7 +189,7 @@ def commit(
             error = ErrorCode.NONE
     if error:
         if shard.outbox.listening:
-            offset_events.commit_refused(shard, request, error)
+            events.commit_refused(shard, request, error)
         return refused_with(request, int(error))
     content = Commit(request, shard, member_epochs=unknown_group_is_69)
     offsets = [each.committed_offset for topic in request.topics for each in topic.partitions]
@@ -205,7 +205,7 @@ def commit(
         if group is not None:
             group.renew(content.member_id, now)
         if shard.outbox.listening:
-            offset_events.commit_refused(shard, request, _UNKNOWN_SERVER_ERROR)
+            events.commit_refused(shard, request, _UNKNOWN_SERVER_ERROR)
         return refused_with(request, _UNKNOWN_SERVER_ERROR)
     if group is None:
         group = shard.make_simple(request.group_id)

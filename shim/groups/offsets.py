@@ -23,7 +23,7 @@ from kafka_shim.apis.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import events, offset_events
+from kafka_shim.groups import events
 from kafka_shim.groups.committed_offsets import NO_PARTITIONS, ByTopic
 from kafka_shim.groups.group import Attached, Group
 from kafka_shim.groups.shard import Shard
@@ -195,7 +195,7 @@ def expire(shard: Shard, now: float) -> int:
         for key in expired:
             shard.write(key, None)
         if expired and shard.outbox.listening:
-            offset_events.offsets_expired(shard, group_id, expired)
+            events.offsets_expired(shard, group_id, expired)
         total += len(expired)
         if group.size or shard.offsets.of(group_id) or shard.pending.has_group(group_id):
             continue

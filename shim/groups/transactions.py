@@ -24,7 +24,7 @@ from kafka_shim.apis.txn_offset_commit import (
 )
 from kafka_shim.apis.txn_offset_commit import error as refuse
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import offset_events
+from kafka_shim.groups import events
 from kafka_shim.groups.group import LateCommits
 from kafka_shim.groups.pending_offsets import OVERTAKEN
 from kafka_shim.groups.shard import Shard
@@ -106,7 +106,7 @@ def commit(
         shard.write(key, value)
     shard.counters.offset_commits += len(pending)
     if shard.outbox.listening:
-        offset_events.transaction_offsets(shard, "pending", pending)
+        events.transaction_offsets(shard, "pending", pending)
     return TxnOffsetCommitResponse(topics=topics)
 
 
@@ -125,8 +125,8 @@ def end(shard: Shard, producer_id: int, coordinator_epoch: int, *, committed: bo
         shard.write(OffsetCommitKey(key.group, key.topic, key.partition), offset)
         overtake(shard, key.group, key.topic, key.partition, before=sequence)
     if shard.outbox.listening:
-        offset_events.transaction_offsets(shard, "committed" if committed else "aborted", ended)
-        offset_events.committed_by_transaction(shard, counts)
+        events.transaction_offsets(shard, "committed" if committed else "aborted", ended)
+        events.committed_by_transaction(shard, counts)
 
 
 def overtake(shard: Shard, group_id: str, topic: str, partition: int, *, before: int | None = None) -> None:

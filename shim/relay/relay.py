@@ -20,7 +20,7 @@ from kafka_shim.apis.wire import EncodeError
 from kafka_shim.relay.addresses import NamedBroker
 from kafka_shim.relay.proxied_connection import MAX_IN_FLIGHT, BrokersAnswer, ProxiedConnection
 from kafka_shim.relay.record import Record
-from kafka_shim.server.listening import host_and_port
+from kafka_shim.server.process import host_and_port
 
 log: Final = logging.getLogger("kafka_shim.relay")
 

@@ -15,8 +15,7 @@ import trio
 
 from kafka_shim.relay.record import Record
 from kafka_shim.relay.relay import Relay
-from kafka_shim.server.listening import host_and_port, not_listening, raise_file_limit
-from kafka_shim.server.log_lines import log_to_stderr
+from kafka_shim.server.process import host_and_port, log_to_stderr, not_listening, raise_file_limit
 from kafka_shim.server.server import the_only
 from kafka_shim.server.trace_file import TraceLog
 

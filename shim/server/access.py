@@ -21,7 +21,7 @@ from kafka_shim.security.delegation import principal_of, text_of
 from kafka_shim.security.operations import CLUSTER_NAME, Operation, Resource
 from kafka_shim.security.token_requests import creation_refused, has_no_type, owner_of
 from kafka_shim.server.caller import Caller
-from kafka_shim.server.jointly import change_together
+from kafka_shim.server.jointly import change_durably
 from kafka_shim.server.rights import (
     DENIED,
     Access,
@@ -387,14 +387,7 @@ def _find_coordinator(request: Any, exchange: Any, caller: Caller) -> Any:
 
 def _acls(rule: Callable[[Any, Any], Any]) -> Access:
     def access(request: Any, exchange: Any, caller: Caller) -> Any:
-        shared = exchange.broker.shared
-        if shared is not None:
-            authorizer = caller.authorizer
-            return change_together(shared, exchange, lambda topics: rule(request, authorizer.at(topics.settings)))
-        response = rule(request, caller.authorizer)
-        outbox = exchange.node.outbox
-        outbox.required_batch = max(outbox.required_batch, exchange.broker.topics.batch)
-        return response
+        return change_durably(exchange, caller.authorizer, lambda authorizer: rule(request, authorizer))
 
     return access
 

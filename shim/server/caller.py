@@ -1,8 +1,8 @@
-"""The client of one request, as permissions see it."""
+"""Clients as permissions see them: that of one request, and those that a pattern of a consumer group shows topics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka_shim.apis.wire import Message
@@ -67,3 +67,18 @@ class Caller:
         """Change the answer of the rule, before the changes that were asked for earlier."""
         later = exchange.amend
         exchange.amend = change if later is None else lambda response: later(change(response))
+
+
+class DescribedTopics:
+    """The topics that the ACLs let a principal describe. Implements `TopicRights`."""
+
+    def __init__(self, authorizer: Authorizer, *, of_members: bool) -> None:
+        self._authorizer = authorizer
+        self.of_members = of_members
+
+    def described(self, principal: str, host: str, topics: Iterable[str]) -> frozenset[str]:
+        """See `TopicRights.described`."""
+        allows, address = self._authorizer.allows, host.removeprefix("/")
+        return frozenset(
+            topic for topic in topics if allows(principal, address, Operation.DESCRIBE, Resource.TOPIC, topic)
+        )

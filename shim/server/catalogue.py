@@ -23,7 +23,7 @@ from kafka_shim.broker.topics import OFFSETS_TOPIC, TopicError, Topics
 from kafka_shim.persistence.store import SharedStore, StoreError
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.failures import Border, Failures
-from kafka_shim.server.store_format import open_as
+from kafka_shim.server.topic_records import open_as
 
 log: Final = logging.getLogger("kafka_shim.server")
 

@@ -1,4 +1,4 @@
-"""Connection of a client: the part that its requests use, and the transport below it."""
+"""Connection of a client and a request on it, as other parts of the server see them, and the transport below."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any, Protocol
 
+from kafka_shim.apis.wire import Message
 from kafka_shim.groups.interface import Client
+from kafka_shim.server.table import Endpoint
 
 
 class Transport(Protocol):
@@ -102,3 +104,34 @@ class Connection(Protocol):
 
     def forget(self) -> None:
         """Forget the remembered requests, so that the next one reaches the interceptor before its rule."""
+
+
+class Call(Protocol):
+    """Exchange as the batches and the trace see it; `exchange.py` implements it.
+
+    `arrived` is the time when its rule was called, and `since` the time when its answer began to wait, both monotonic
+    seconds. `response` is None until a rule has returned it.
+    """
+
+    endpoint: Endpoint
+    session: Connection
+    client: Client
+    correlation_id: bytes
+    arrived: float
+    since: float
+    response: Message | None
+
+    @property
+    def request(self) -> Any: ...
+
+    def run(self, now: float) -> None:
+        """Call the rule again."""
+
+    def send(self, now: float) -> None:
+        """Send the answer: the batch is durable."""
+
+    def fail(self, code: int, now: float) -> None:
+        """Send the error `code`: the batch failed, or the wait is over."""
+
+    def broken(self, error: Exception) -> None:
+        """End the connection: a method of this exchange has raised."""

@@ -13,7 +13,7 @@ from kafka_shim.security.delegation import Removal, Tokens
 from kafka_shim.security.token_requests import create_token, describe_tokens, expire_token, renew_token
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.experiments import Experiment
-from kafka_shim.server.jointly import change_together
+from kafka_shim.server.jointly import change_durably, change_together, once_durable
 from kafka_shim.server.requests import REQUESTS
 
 Rule: TypeAlias = Callable[[Any, Client, Tokens, int], Message]
@@ -40,15 +40,9 @@ def _durable(rule: Rule, tokens: Tokens) -> Callable[[Any, Any], Message | Parke
 
     def answer(request: Any, exchange: Any) -> Message | Parked:
         now, client = int((exchange.arrived + tokens.wall_offset) * 1000), exchange.client
-        shared = exchange.broker.shared
-        if shared is not None and rule is not _describe:
-            return change_together(
-                shared, exchange, lambda topics: rule(request, client, tokens.at(topics.settings), now)
-            )
-        response = rule(request, client, tokens, now)
-        outbox = exchange.node.outbox
-        outbox.required_batch = max(outbox.required_batch, exchange.broker.topics.batch)
-        return response
+        if rule is _describe:
+            return once_durable(exchange, rule(request, client, tokens, now))
+        return change_durably(exchange, tokens, lambda of_tokens: rule(request, client, of_tokens, now))
 
     return answer
 

@@ -29,7 +29,7 @@ from kafka_shim.groups.outbox import Failure, Outbox, WhenDurable
 from kafka_shim.persistence.document_records import DOCUMENTS
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.store import Entry, FencedError, Store, StoreError, records_of, unwritable
-from kafka_shim.server.call import Call
+from kafka_shim.server.connection import Call
 from kafka_shim.server.failures import Border, Failures
 
 log: Final = logging.getLogger("kafka_shim.server")

@@ -13,7 +13,7 @@ from kafka_shim.security.operations import Operation, Resource
 from kafka_shim.security.scram_requests import alter_users, describe_users
 from kafka_shim.security.users import Users
 from kafka_shim.server.experiments import Experiment
-from kafka_shim.server.jointly import change_together
+from kafka_shim.server.jointly import change_durably
 from kafka_shim.server.rows import Concern, Row
 
 
@@ -38,13 +38,4 @@ def _cluster(operation: Operation) -> Concern:
 def _durable(rule: Callable[[Any, Users], Message], users: Users) -> Callable[[Any, Any], Message | Parked]:
     """Return the rule with an answer that waits until the store has the change."""
 
-    def change(request: Any, exchange: Any) -> Message | Parked:
-        shared = exchange.broker.shared
-        if shared is not None:
-            return change_together(shared, exchange, lambda topics: rule(request, users.at(topics.settings)))
-        response = rule(request, users)
-        outbox = exchange.node.outbox
-        outbox.required_batch = max(outbox.required_batch, exchange.broker.topics.batch)
-        return response
-
-    return change
+    return lambda request, exchange: change_durably(exchange, users, lambda of_users: rule(request, of_users))

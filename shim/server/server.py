@@ -19,15 +19,15 @@ from kafka_shim.security.config import SecurityConfig
 from kafka_shim.security.jwks import Jwks
 from kafka_shim.security.tls import Certified, Tls, peer_tls_of
 from kafka_shim.server import delegation_tokens, reactor, scram_users, secured
+from kafka_shim.server.caller import DescribedTopics
 from kafka_shim.server.cluster import Cluster, ClusterConfig
 from kafka_shim.server.compose import make_cluster
 from kafka_shim.server.encrypted import TlsConnection
-from kafka_shim.server.listening import host_and_port
 from kafka_shim.server.node import Node
+from kafka_shim.server.process import host_and_port
 from kafka_shim.server.reactor import Reactor
 from kafka_shim.server.secured import Door
 from kafka_shim.server.streams import Streams
-from kafka_shim.server.topic_rights import DescribedTopics
 
 log: Final = logging.getLogger("kafka_shim.server")
 

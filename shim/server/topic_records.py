@@ -3,6 +3,8 @@
 A change is written with the next batch, and an answer that shows it waits for that batch, as for groups. After a start,
 and after a failed batch, topics and settings return to the state of the store. Processes that share a store have
 `catalogue.py` instead. `shim/broker/documents.py` defines the documents.
+
+`open_as` checks the format of any store: the newest release that opened it, and the id of its cluster.
 """
 
 from __future__ import annotations
@@ -14,8 +16,11 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
+from kafka_shim.apis.releases import RELEASES
 from kafka_shim.broker import documents
+from kafka_shim.broker.admin.features import unsupported
 from kafka_shim.broker.documents import Documents
+from kafka_shim.broker.settings import Format
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.persistence.document_records import DOCUMENTS
@@ -23,7 +28,6 @@ from kafka_shim.persistence.records import DocumentKey, DocumentValue
 from kafka_shim.persistence.store import StoreError
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.loading import RETRY_SECONDS
-from kafka_shim.server.store_format import open_as
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -137,3 +141,22 @@ def _set(texts: dict[tuple[str, str], str], key: tuple[str, str], text: str | No
         texts.pop(key, None)
     else:
         texts[key] = text
+
+
+def open_as(release: str, topics: Topics) -> None:
+    """Make the store of these topics one of `release`, with the id of its cluster, or of `topics` for a new store.
+
+    Raises StoreError if the store has a feature at a level that the release does not support. Kafka does not start then
+    either.
+    """
+    settings = topics.settings
+    before = settings.format or Format(release, topics.cluster_id)
+    above = unsupported(release, before.release, settings)
+    if above or before.release not in RELEASES:
+        levels = ", ".join(above) or "its features"
+        raise StoreError(
+            f"The store is one of Kafka {before.release}, with {levels}, which Kafka {release} does not support: start"
+            f" with --as-version {before.release}, where these levels can be lowered first."
+        )
+    settings.format = Format(release, before.cluster_id)
+    topics.cluster_id = before.cluster_id

@@ -18,7 +18,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.wire.source import Source
 from kafka_shim.apis.wire.types import Array, Nested, Type
 from kafka_shim.groups.outbox import Outbox
-from kafka_shim.server.call import Call
+from kafka_shim.server.connection import Call
 from kafka_shim.server.rare import RareExchange, RareExchanges
 from kafka_shim.trace.templates import HOLE, Template, template
 

@@ -9,7 +9,7 @@ import pytest
 from kafka_shim.groups.consumer.member import Member as ConsumerMember
 from kafka_shim.groups.epochs.member import EpochMember
 from kafka_shim.groups.share.records import Member as ShareMember
-from kafka_shim.groups.streams.member import Member as StreamsMember
+from kafka_shim.groups.streams.records import Member as StreamsMember
 
 
 @pytest.mark.parametrize("kind", [ConsumerMember, ShareMember, StreamsMember])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_shim.groups.epochs.target import target
+from kafka_shim.groups.epochs.records import target
 from kafka_shim.groups.share import records
 from tests.groups.consumer.context import Cluster as ConsumerCluster
 from tests.groups.context import GROUP, KAFKA_INTERVALS

@@ -150,14 +150,14 @@ class ClientChange(Change):
             return super().assign(updated, group_epoch)
         return max(group.target_epoch, FIRST_EPOCH), group.target_of(updated.member_id, updated.instance_id)
 
-    def write(self, updated: Member, reconciled: Member, trigger: str) -> ConsumerGroup:
+    def write(self, updated: Member, reconciled: Member) -> ConsumerGroup:
         """Write the records. Raises `Refusal`: UNKNOWN_SERVER_ERROR (-1) for metadata too large for
         `__consumer_offsets`.
         """
         converted_members = () if self.group.draft is None else self.group.draft.records
         if not self.group.shard.has_room_for([*converted_members, *self.records]):
             raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The metadata of the assignors is too large to be stored.")
-        return super().write(updated, reconciled, trigger)
+        return super().write(updated, reconciled)
 
 
 def _members_with(group: ConsumerGroup, updated: Member) -> list[Member]:

@@ -30,8 +30,7 @@ from kafka_shim.experiments.client_assignors.group import ClientAssignedGroup, D
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.records import NO_METADATA, AssignedMetadata
-from kafka_shim.groups.epochs.records import Record
-from kafka_shim.groups.epochs.target import Target
+from kafka_shim.groups.epochs.records import Record, Target
 from kafka_shim.groups.interface import Refusal
 from kafka_shim.groups.shard import Shard
 

@@ -18,14 +18,14 @@ from typing import Any, Final, NamedTuple
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.consumer import records
-from kafka_shim.groups.consumer.member import Member, ResolvedRegex, Specs, Subscriptions, TopicIds
+from kafka_shim.groups.consumer.member import Member, Reader, ResolvedRegex, Specs, Subscriptions, TopicIds, Views
 from kafka_shim.groups.consumer.records import AssignedMetadata
 from kafka_shim.groups.consumer.states import GroupState, MemberState, TimerKind
-from kafka_shim.groups.consumer.views import Reader, Views
-from kafka_shim.groups.epochs.group import EpochGroup, ReplayError
+from kafka_shim.groups.epochs.group import ReplayError
 from kafka_shim.groups.epochs.group import TimerKind as SharedTimer
 from kafka_shim.groups.epochs.member import LEAVE, by_topic_name, from_records
 from kafka_shim.groups.epochs.records import Record
+from kafka_shim.groups.epochs.revoking import RevokingGroup
 from kafka_shim.groups.group import Subscription
 from kafka_shim.groups.interface import Refusal
 from kafka_shim.groups.shard import Shard
@@ -79,7 +79,7 @@ class ConsumerRules(NamedTuple):
     timers: Mapping[StrEnum, Callable[[Any, float], None]]
 
 
-class ConsumerGroup(EpochGroup[Member, Partitions]):
+class ConsumerGroup(RevokingGroup[Member, Partitions]):
     """State of a consumer group; implements `Group`.
 
     `target_owners` are the target assignments by partition. `owners` is the member that
@@ -101,7 +101,6 @@ class ConsumerGroup(EpochGroup[Member, Partitions]):
         "revision",
         "rules",
         "specs",
-        "static_members",
         "steady_period",
         "subscriptions",
         "target_metadata",
@@ -115,8 +114,7 @@ class ConsumerGroup(EpochGroup[Member, Partitions]):
     def __init__(self, group_id: str, shard: Shard, rules: ConsumerRules) -> None:
         super().__init__(group_id, shard)
         self.rules = rules
-        self.static_members: dict[str, str] = {}
-        """Member ids by group instance id."""
+        self.static_members = {}
         self.target_metadata: dict[str, AssignedMetadata] = {}
         """By member id; only members that got an error or metadata from a client's assignor."""
         self.target_owners: dict[bytes, dict[int, str]] = {}
@@ -148,11 +146,6 @@ class ConsumerGroup(EpochGroup[Member, Partitions]):
         if self.group_epoch > self.target_epoch:
             return GroupState.ASSIGNING
         return GroupState.STABLE if self.is_reconciled else GroupState.RECONCILING
-
-    def static_member(self, instance_id: str | None) -> Member | None:
-        """Return the member with the group instance id; None if there is none, or it took another one and left."""
-        member_id = None if instance_id is None else self.static_members.get(instance_id)
-        return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member_id: str, instance_id: str | None) -> Partitions:
         """Return the target assignment of a member, or of the static member that it replaces."""
@@ -289,31 +282,14 @@ class ConsumerGroup(EpochGroup[Member, Partitions]):
         new_hash = self.specs.metadata_hash(without=members)
         return [*written, records.epoch(group_id, self.group_epoch + 1, new_hash)]
 
-    def records_of_replacement(self, old: Member, new: Member) -> list[Record]:
-        """Return the records by which a static member replaces another and inherits its assignments."""
-        group_id, old_id, new_id = self.group_id, old.member_id, new.member_id
+    def inherited_target(self, old_id: str, new_id: str) -> Record:
         metadata = self.target_metadata.get(old_id, records.NO_METADATA)
-        return [
-            *self.record_classes.member_tombstones(group_id, old_id),
-            records.member_metadata(group_id, new),
-            records.target_assignment(group_id, new_id, self.target_of(old_id, None), metadata),
-            records.current_assignment(group_id, new),
-        ]
+        return records.target_assignment(self.group_id, new_id, self.target_of(old_id, None), metadata)
 
     def tombstones(self) -> list[Record]:
         patterns = (records.regex_tombstone(self.group_id, pattern) for pattern in self.subscriptions.resolved)
         others = [*patterns, records.partition_metadata_tombstone(self.group_id)]
         return self.record_classes.group_tombstones(self.group_id, self.members, others)
-
-    def trace_step(self, member: Member) -> None:
-        """Report a step of a member's reconciliation."""
-        self.trace_reconciliation(
-            member,
-            member.state.name,
-            self.by_topic(member.assigned),
-            self.by_topic(member.pending_revocation),
-            self.waits_for(member),
-        )
 
     # Records
 

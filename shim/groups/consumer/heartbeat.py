@@ -25,18 +25,17 @@ from kafka_shim.apis.consumer_group_heartbeat import (
     error,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
-from kafka_shim.groups.consumer import patterns, records
-from kafka_shim.groups.consumer.change import Change, cause_of, check_not_fenced, check_room, static_member
+from kafka_shim.groups.assignors.spec import Partitions
+from kafka_shim.groups.consumer import patterns
+from kafka_shim.groups.consumer.change import Change, cause_of
 from kafka_shim.groups.consumer.group import ConsumerGroup, SteadyPeriod
-from kafka_shim.groups.consumer.member import Member
+from kafka_shim.groups.consumer.member import Member, reader_of
 from kafka_shim.groups.consumer.migration.conversion import draft_of
 from kafka_shim.groups.consumer.patterns import PatternChange
 from kafka_shim.groups.consumer.states import MemberState
-from kafka_shim.groups.consumer.views import reader_of
 from kafka_shim.groups.epochs import offload
 from kafka_shim.groups.epochs.member import JOIN, LEAVE, LEAVE_STATIC, from_records
-from kafka_shim.groups.epochs.requests import check_not_blank, find, not_a_member, other_epoch
+from kafka_shim.groups.epochs.requests import check_not_blank, find, not_a_member
 from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import PARKED, Client, Parked, Refusal
 from kafka_shim.groups.shard import NodeParts, Shard
@@ -86,7 +85,7 @@ def heartbeat(
     (-1).
     """
     interval_ms = None
-    if changes_no_metadata(request):
+    if request.member_epoch > JOIN and changes_no_metadata(request):
         interval_ms = steady(shard.groups.get(request.group_id), request, client, now)
     if interval_ms is not None:
         return ConsumerGroupHeartbeatResponse(
@@ -162,8 +161,9 @@ def apply_heartbeat(
     joins = request.member_epoch == JOIN
     present = shard.groups.get(request.group_id)
     group = present if isinstance(present, ConsumerGroup) else draft_of(shard, request.group_id, joins=joins).group
-    check_room(group, request.member_id, request.instance_id)
-    change = make_change(group, now)
+    group.check_room(request.member_id, request.instance_id, shard.config.group_consumer_max_size)
+    draft = group.draft
+    change = make_change(group, now, None if draft is None else draft.replaces)
     owned = None if request.topic_partitions is None else from_records(request.topic_partitions)
     member = _member(change, request, member_id, owned, joins=joins)
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
@@ -197,8 +197,7 @@ def apply_heartbeat(
     group_epoch = change.renew_epoch(member, updated, cause)
     target_epoch, target = change.assign(updated, group_epoch)
     reconciled = change.reconcile(updated, target_epoch, target, owned)
-    group = change.write(updated, reconciled, member_id)
-    group.renew_session(reconciled, now)
+    group = change.write(updated, reconciled)
     is_full = (
         timeout_ms != -1 and (names is not None or request.subscribed_topic_regex is not None) and owned is not None
     )
@@ -221,26 +220,19 @@ def _member(
             if joins:
                 return Member(member_id)
             raise not_a_member(member_id, group.group_id)
-        _check_epoch(member, request.member_epoch, owned)
+        group.check_epoch(member, request.member_epoch, owned)
+        return member
+    if not joins:
+        member = group.holder_of(instance_id, member_id)
+        group.check_epoch(member, request.member_epoch, owned)
         return member
     holder = group.static_member(instance_id)
-    if not joins:
-        if holder is None:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-        check_not_fenced(holder, member_id, instance_id)
-        _check_epoch(holder, request.member_epoch, owned)
-        return holder
     if holder is None:
         if (former_id := group.static_members.get(instance_id)) is not None:
             # It took another instance id and left, and Kafka does not forget the first one.
             raise not_a_member(former_id, group.group_id)
         return group.members.get(member_id) or Member(member_id)
-    if holder.classic is None and holder.epoch != LEAVE_STATIC:
-        raise Refusal(
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is"
-            f" owned by {holder.member_id} member.",
-        )
+    group.check_released(holder, member_id)
     return change.take_place(holder, member_id)
 
 
@@ -254,57 +246,14 @@ def changes_assignor(group: ConsumerGroup, member: Member, updated: Member) -> b
     return group.shard.assignors.choose(names.elements()) != group.protocol
 
 
-def _check_epoch(member: Member, epoch: int, owned: Partitions | None) -> None:
-    """Check the epoch of a heartbeat. Raises `Refusal`: FENCED_MEMBER_EPOCH (110).
-
-    A member may join again, or repeat its previous epoch if it owns no more than its assignment: the answer with the
-    new epoch may have been lost.
-    """
-    if epoch == JOIN or epoch == member.epoch:
-        return
-    if epoch == member.previous_epoch < member.epoch and _is_within(owned, member.assigned):
-        return
-    raise other_epoch("consumer", epoch, member.epoch)
-
-
-def _is_within(owned: Partitions | None, assigned: Partitions) -> bool:
-    """Return True if the request lists owned partitions, and all of them are assigned."""
-    return owned is not None and all(
-        topic in assigned and numbers <= assigned[topic] for topic, numbers in owned.items()
-    )
-
-
 def assignment_of(partitions: Partitions) -> Assignment:
     return Assignment([TopicPartitions(topic, sorted(owned)) for topic, owned in partitions.items()])
 
 
 def leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, now: float) -> ConsumerGroupHeartbeatResponse:
     """Handle a heartbeat with member epoch -1 or -2. Raises `Refusal`: -1, 25, 69 or 82."""
-    group = find(shard, request.group_id, ConsumerGroup)
-    answer = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
-    if request.instance_id is None:
-        member = group.members.get(request.member_id)
-        if member is None:
-            raise not_a_member(request.member_id, group.group_id)
-    else:
-        member = static_member(group, request.member_id, request.instance_id)
-        if request.member_epoch == LEAVE_STATIC:
-            _leave_for_a_while(group, member)
-            return answer
-    group.fence([member], Cause.MEMBER_LEFT, "left", now)
-    return answer
-
-
-def _leave_for_a_while(group: ConsumerGroup, member: Member) -> None:
-    """Mark a static member as away: it keeps its partitions until it returns or its session ends, which runs on."""
-    before = group.state if group.shard.outbox.listening else None
-    away = replace(member, epoch=LEAVE_STATIC, pending_revocation=NO_PARTITIONS)
-    if group.shard.rules.partition_assignment_epochs:
-        away = away.at_epoch(0)
-    group.shard.write(*records.current_assignment(group.group_id, away))
-    if before is not None:
-        group.trace_step(away)
-        group.trace_state(before)
+    find(shard, request.group_id, ConsumerGroup).leave(request, now)
+    return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
 
 
 # Fast path
@@ -313,10 +262,9 @@ _ENDED_PERIOD: Final = SteadyPeriod(float("-inf"))
 
 
 def changes_no_metadata(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Return True if the request sets no subscription, assignor, rack or timeout."""
+    """Return True if the request of a member that has joined sets no subscription, assignor, rack or timeout."""
     return (
-        request.member_epoch > JOIN
-        and request.subscribed_topic_names is None
+        request.subscribed_topic_names is None
         and request.subscribed_topic_regex is None
         and request.server_assignor is None
         and request.rack_id is None

@@ -1,6 +1,9 @@
 """Members of a consumer group (KIP-848): their subscriptions, and their form as input of an assignor.
 
-After Kafka's `ConsumerGroupMember`, `ModernGroup.subscribedTopicNames` and
+On a server with ACLs a member sees those topics of its pattern that its principal may describe; `TopicRights` decides.
+A resolved pattern has one list of topics for the whole group, as Kafka's record has. In Kafka these are the topics of
+one principal, of the member that sent the last due heartbeat; the others get them too, or lose their own. `Views` give
+each member its part of the list instead. After Kafka's `ConsumerGroupMember`, `ModernGroup.subscribedTopicNames` and
 `ConsumerGroup.subscribedRegularExpressions`.
 """
 
@@ -10,14 +13,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
 from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, MemberSpec, Partitions, no_partitions
 from kafka_shim.groups.consumer.states import MemberState
-from kafka_shim.groups.consumer.views import Views
-from kafka_shim.groups.epochs.member import EpochMember
+from kafka_shim.groups.epochs.member import LEAVE_STATIC
 from kafka_shim.groups.epochs.metadata_hash import metadata_hash
+from kafka_shim.groups.epochs.revoking import RevokingMember, States
+from kafka_shim.groups.interface import Client, TopicRights
 from kafka_shim.groups.shard import TopicCatalogue
 from kafka_shim.persistence.records import (
     ClassicMemberMetadata,
@@ -33,8 +37,12 @@ AssignmentEpochs: TypeAlias = Mapping[bytes, Mapping[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Member(EpochMember):
+class Member(RevokingMember):
     """One member, built from its records."""
+
+    states: ClassVar[States] = States(
+        MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS
+    )
 
     state: MemberState = MemberState.STABLE
     topic_names: frozenset[str] = frozenset()
@@ -53,15 +61,30 @@ class Member(EpochMember):
     """Assignors of its client, the preferred one first; only the experiment `client_assignors` has them."""
 
     @property
-    def is_revoking(self) -> bool:
-        return self.state is MemberState.UNREVOKED_PARTITIONS
-
-    @property
     def is_classic(self) -> bool:
         return self.classic is not None
 
-    def is_reconciled_to(self, target_epoch: int) -> bool:
-        return self.state is MemberState.STABLE and self.epoch == target_epoch
+    @staticmethod
+    def may_own(owned: Partitions | None, assignment: Partitions) -> bool:
+        if owned is None:
+            return True
+        return any(
+            topic in assignment and not numbers.isdisjoint(assignment[topic]) for topic, numbers in owned.items()
+        )
+
+    @staticmethod
+    def is_nothing(owned: Partitions | None) -> bool:
+        return owned is not None and not owned
+
+    def has_all(self, owned: Partitions | None) -> bool:
+        return owned is not None and all(
+            topic in self.assigned and numbers <= self.assigned[topic] for topic, numbers in owned.items()
+        )
+
+    def away(self) -> Member:
+        """Return the member after it left for a while: it has its partitions since epoch 0."""
+        away = replace(self, epoch=LEAVE_STATIC, pending_revocation=NO_PARTITIONS)
+        return away if self.assignment_epochs is None else away.at_epoch(0)
 
     def has_since(self, member_epoch: int, topic_id: bytes, partition: int) -> bool:
         """Return True if it had the partition at this epoch already, and may use it or has to revoke it."""
@@ -111,6 +134,60 @@ class ResolvedRegex(NamedTuple):
 RESOLVED_HERE: Final = 0
 """Version of a resolution by this server. Kafka writes the version of its metadata, of which we have none; a number
 older than any makes a broker that loads the group resolve its patterns once."""
+
+
+class Reader(NamedTuple):
+    """A principal at an address."""
+
+    principal: str
+    host: str
+
+
+def reader_of(client: Client) -> Reader:
+    """Return the principal of a client, with its address."""
+    return Reader(client.principal, client.client_host)
+
+
+class Views:
+    """The view of each member of a group.
+
+    `readers` are the members that have sent a heartbeat since the group was loaded; another member keeps the topics of
+    its assignment, until it sends one.
+    """
+
+    __slots__ = ("_rights", "_topics", "readers")
+
+    def __init__(self, rights: TopicRights) -> None:
+        self._rights = rights
+        self._topics: dict[tuple[Reader, str], frozenset[str]] = {}
+        self.readers: dict[str, Reader] = {}
+
+    def knows(self, member_id: str, reader: Reader, pattern: str) -> bool:
+        """Return True if the sender of the member's heartbeats is this one, and its topics of the pattern are known."""
+        return self.readers.get(member_id) == reader and (reader, pattern) in self._topics
+
+    def note(self, member_id: str, reader: Reader, pattern: str, resolved: frozenset[str]) -> bool:
+        """Note the sender of a member's heartbeats. Return True if the sender has the pattern for the first time."""
+        self.readers[member_id] = reader
+        if (reader, pattern) in self._topics:
+            return False
+        self._topics[reader, pattern] = self._rights.described(*reader, resolved)
+        return True
+
+    def of(self, member_id: str, pattern: str | None) -> frozenset[str] | None:
+        """Return the topics of a pattern for a member; None if it has sent no heartbeat."""
+        reader = self.readers.get(member_id)
+        return None if reader is None or pattern is None else self._topics.get((reader, pattern), frozenset())
+
+    def resolve(self, pattern: str, subscribers: Iterable[str], matched: frozenset[str]) -> tuple[frozenset[str], bool]:
+        """Give each subscriber of a pattern its part of the topics that match. Return all of these parts, and True if
+        one differs from the part before."""
+        readers = {self.readers[member_id] for member_id in subscribers if member_id in self.readers}
+        before = {key[0]: self._topics.pop(key) for key in [key for key in self._topics if key[1] == pattern]}
+        for reader in readers:
+            self._topics[reader, pattern] = self._rights.described(*reader, matched)
+        seen = frozenset[str]().union(*(self._topics[reader, pattern] for reader in readers))
+        return seen, any(before.get(reader) != self._topics[reader, pattern] for reader in readers)
 
 
 @dataclass(slots=True)

@@ -16,9 +16,8 @@ from typing import Final
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.group import ConsumerGroup
-from kafka_shim.groups.consumer.member import RESOLVED_HERE, Member, ResolvedRegex
+from kafka_shim.groups.consumer.member import RESOLVED_HERE, Member, Reader, ResolvedRegex
 from kafka_shim.groups.consumer.states import TimerKind
-from kafka_shim.groups.consumer.views import Reader
 from kafka_shim.groups.epochs.records import Record
 from kafka_shim.groups.interface import Refusal
 from kafka_shim.groups.regex import RegexError, compiled, matches

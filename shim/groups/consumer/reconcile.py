@@ -13,7 +13,7 @@ from itertools import filterfalse
 
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Owners, Partitions
 from kafka_shim.groups.consumer.member import Member
-from kafka_shim.groups.consumer.states import STEPS, MemberState, Situation, Step
+from kafka_shim.groups.consumer.states import STEPS, MemberState, Step
 from kafka_shim.groups.epochs.requests import unknown_state
 
 
@@ -33,7 +33,7 @@ def reconcile(
     partitions in its heartbeat, None if the field is null; `owners` are the members that are assigned partitions or
     have yet to revoke them. Raises `Refusal`: FENCED_MEMBER_EPOCH (110).
     """
-    step = STEPS[member.state, situation_of(member, target_epoch, owned)]
+    step = STEPS[member.state, member.situation(target_epoch, owned)]
     if step is Step.TRIM:
         return _trim(member, topics, owned) if subscription_changed else member
     if step is Step.FENCE:
@@ -60,7 +60,7 @@ def reconcile(
             waits = waits or len(free) < len(missing)
             if free:
                 added[topic] = free
-    if revoked and _owns_any(owned, revoked):
+    if revoked and member.may_own(owned, revoked):
         return replace(
             member,
             state=MemberState.UNREVOKED_PARTITIONS,
@@ -82,24 +82,6 @@ def reconcile(
     )
 
 
-def situation_of(member: Member, target_epoch: int, owned: Partitions | None) -> Situation:
-    """Return the situation of the member, by its state, its epoch and its owned partitions."""
-    if member.state is MemberState.STABLE:
-        return Situation.AT_TARGET if member.epoch == target_epoch else Situation.BEHIND
-    if member.state is MemberState.UNREVOKED_PARTITIONS:
-        return Situation.HOLDS_ON if _owns_any(owned, member.pending_revocation) else Situation.GAVE_UP
-    if member.state is MemberState.UNRELEASED_PARTITIONS:
-        return Situation.WAITS
-    return Situation.OWNS_NOTHING if owned is not None and not owned else Situation.MAY_OWN
-
-
-def _owns_any(owned: Partitions | None, partitions: Partitions) -> bool:
-    """Return True if the member may own any of these; a null field may mean all."""
-    if owned is None:
-        return True
-    return any(topic in partitions and not numbers.isdisjoint(partitions[topic]) for topic, numbers in owned.items())
-
-
 def _trim(member: Member, topics: AbstractSet[bytes], owned: Partitions | None) -> Member:
     """Remove partitions of topics that the member no longer subscribes to; its epoch stays."""
     dropped = {topic: partitions for topic, partitions in member.assigned.items() if topic not in topics}
@@ -109,6 +91,6 @@ def _trim(member: Member, topics: AbstractSet[bytes], owned: Partitions | None) 
     pending = dict(member.pending_revocation)
     for topic, partitions in dropped.items():
         pending[topic] = pending.get(topic, frozenset()) | partitions
-    if _owns_any(owned, pending):
+    if member.may_own(owned, pending):
         return replace(member, state=MemberState.UNREVOKED_PARTITIONS, assigned=assigned, pending_revocation=pending)
     return replace(member, assigned=assigned)

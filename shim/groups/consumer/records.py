@@ -27,18 +27,6 @@ from kafka_shim.persistence.records import (
     RecordError,
 )
 
-CLASSES: Final = RecordClasses(
-    group=ConsumerGroupMetadataKey,
-    member=ConsumerGroupMemberMetadataKey,
-    current_assignment=ConsumerGroupCurrentMemberAssignmentKey,
-    target_assignment=ConsumerGroupTargetAssignmentMemberKey,
-    target_value=lambda target: ConsumerGroupTargetAssignmentMemberValue(to_records(target)),
-    target_from=lambda value: from_records(value.topic_partitions),
-    target_epoch=ConsumerGroupTargetAssignmentMetadataKey,
-    target_epoch_value=ConsumerGroupTargetAssignmentMetadataValue,
-    others=(ConsumerGroupPartitionMetadataKey, ConsumerGroupRegularExpressionKey),
-)
-
 
 class AssignedMetadata(NamedTuple):
     """Error and metadata that a client's assignor gave a member with its target assignment.
@@ -123,3 +111,18 @@ def regex_tombstone(group_id: str, pattern: str) -> Record:
 
 def partition_metadata_tombstone(group_id: str) -> Record:
     return ConsumerGroupPartitionMetadataKey(group_id), None
+
+
+CLASSES: Final = RecordClasses(
+    group=ConsumerGroupMetadataKey,
+    member=ConsumerGroupMemberMetadataKey,
+    current_assignment=ConsumerGroupCurrentMemberAssignmentKey,
+    target_assignment=ConsumerGroupTargetAssignmentMemberKey,
+    target_value=lambda target: ConsumerGroupTargetAssignmentMemberValue(to_records(target)),
+    target_from=lambda value: from_records(value.topic_partitions),
+    target_epoch=ConsumerGroupTargetAssignmentMetadataKey,
+    target_epoch_value=ConsumerGroupTargetAssignmentMetadataValue,
+    member_record=member_metadata,
+    assignment_record=current_assignment,
+    others=(ConsumerGroupPartitionMetadataKey, ConsumerGroupRegularExpressionKey),
+)

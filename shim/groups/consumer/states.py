@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from enum import Enum, IntEnum, StrEnum
 from typing import Final
 
+from kafka_shim.groups.epochs.revoking import Situation
+
 
 class GroupState(StrEnum):
     """State of a group, derived from its members and epochs and not stored."""
@@ -36,18 +38,6 @@ class MemberState(IntEnum):
     @classmethod
     def _missing_(cls, value: object) -> MemberState:
         return cls.UNKNOWN
-
-
-class Situation(Enum):
-    """Situation of a member at a heartbeat."""
-
-    AT_TARGET = "its epoch is that of the target assignment"
-    BEHIND = "its epoch is not that of the target assignment"
-    HOLDS_ON = "it still owns partitions that it has to revoke, or does not list its partitions"
-    GAVE_UP = "it owns none of the partitions that it had to revoke"
-    WAITS = "it waits for partitions of other members"
-    OWNS_NOTHING = "its list of owned partitions is empty"
-    MAY_OWN = "it owns partitions, or does not list them"
 
 
 class Step(Enum):

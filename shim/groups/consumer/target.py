@@ -22,9 +22,8 @@ from kafka_shim.groups.assignors.spec import NO_PARTITIONS, AssignorError, Group
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
-from kafka_shim.groups.epochs.offload import BlockingComputation, Offloaded
-from kafka_shim.groups.epochs.records import Record
-from kafka_shim.groups.epochs.target import Target, target
+from kafka_shim.groups.epochs.offload import BlockingComputation
+from kafka_shim.groups.epochs.records import Record, Target, target
 from kafka_shim.groups.group import Group
 
 LARGE: Final = 10_000
@@ -68,16 +67,15 @@ class Precomputed(NamedTuple):
     """State of a group after the replay of a target assignment, built by the computing thread.
 
     `targets` are the target assignments of all members, `owners` the same by partition, `members` the members in the
-    form that assignors take. `trace` is the content of the trace event, None if the trace has no listener.
+    form that assignors take.
     """
 
     targets: dict[str, Partitions]
     owners: dict[bytes, dict[int, str]]
     members: dict[str, MemberSpec]
-    trace: dict[str, dict[str, list[int]]] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrecomputedTarget(Target[Partitions]):
     """Target assignment with the state of the group after its replay."""
 
@@ -134,11 +132,11 @@ def with_precomputed(
         for member_id, member in request.spec.members.items()
     }
     targets = {member_id: member.assignment for member_id, member in members.items()}
-    trace = None
+    by_topic = None
     if names is not None:
-        trace = {
+        by_topic = {
             member_id: {names[topic]: sorted(owned) for topic, owned in partitions.items()}
-            for member_id, partitions in target.changed.items()
+            for member_id, partitions in changed.items()
         }
     return PrecomputedTarget(
         target.epoch,
@@ -146,7 +144,8 @@ def with_precomputed(
         target.assigned,
         changed,
         target.records,
-        Precomputed(targets, owners_of(targets), members, trace),
+        by_topic,
+        precomputed=Precomputed(targets, owners_of(targets), members),
     )
 
 
@@ -244,18 +243,3 @@ class TargetComputation(DraftComputation):
             raise AssignorError(str(self.result)) from self.result
         target: PrecomputedTarget = self.result
         return target
-
-
-def target_of(group: ConsumerGroup, updated: Member, epoch: int) -> Target[Partitions]:
-    """Return the target assignment at `epoch` with `updated` as one of the members.
-
-    Raises `AssignorError`; `Offloaded` if another thread has to compute it.
-    """
-    shard = group.shard
-    computed = shard.computed
-    if isinstance(computed, TargetComputation) and computed.is_of(group, updated, epoch):
-        return computed.target()
-    request = assignment_request(group, updated, epoch)
-    if shard.outbox.offloads and request.size >= LARGE:
-        raise Offloaded(TargetComputation(group, request))
-    return compute_target(shard.assignors, request)

@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import events
 from kafka_shim.groups.epochs.member import LEAVE, EpochMember
-from kafka_shim.groups.epochs.records import Record, RecordClasses
-from kafka_shim.groups.epochs.target import Target, target
+from kafka_shim.groups.epochs.records import Record, RecordClasses, Target, target
 from kafka_shim.groups.group import Expelled, GroupDescription, MemberDescription, Subscription
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.timers import NEVER, Timer
@@ -95,6 +94,8 @@ class EpochGroup(ABC, Generic[_M, _A]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if "type" not in vars(cls):
+            return
         cls._assignment_interval_ms = Setting.of(cls.type, "assignment.interval.ms")
         cls._session_timeout_ms = Setting.of(cls.type, "session.timeout.ms")
         cls._heartbeat_interval_ms = Setting.of(cls.type, "heartbeat.interval.ms")
@@ -474,10 +475,9 @@ class EpochGroup(ABC, Generic[_M, _A]):
                 rule=self.type,
             )
 
-    def trace_target(
-        self, target: Target[_A], changes: Mapping[str, Mapping[str, Sequence[int]]] | None = None
-    ) -> None:
-        """Report a new target assignment. `changes` are its changes by topic; None if they are not known yet."""
+    def trace_target(self, target: Target[_A]) -> None:
+        """Report a new target assignment."""
+        changes = target.by_topic
         if changes is None:
             changes = {member_id: self.by_topic(assignment) for member_id, assignment in target.changed.items()}
         self.shard.outbox.event(
@@ -487,6 +487,10 @@ class EpochGroup(ABC, Generic[_M, _A]):
             assignor=target.assignor,
             assignments=changes,
         )
+
+    @abstractmethod
+    def trace_step(self, member: _M) -> None:
+        """Report a step of a member towards its target assignment, by `trace_reconciliation`."""
 
     def trace_reconciliation(
         self,

@@ -102,6 +102,9 @@ class ShareGroup(EpochGroup[Member, Partitions]):
     def by_topic(self, assignment: Partitions) -> dict[str, list[int]]:
         return by_topic_name(self.shard.topics, assignment)
 
+    def trace_step(self, member: Member) -> None:
+        self.trace_reconciliation(member, "STABLE", self.by_topic(member.assigned), revoking={}, waits_for=[])
+
     # Load, topics, departure
 
     def activate(self, now: float) -> None:

@@ -19,12 +19,11 @@ from kafka_shim.apis.share_group_heartbeat import (
     error,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import events
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
+from kafka_shim.groups.epochs.change import Change
 from kafka_shim.groups.epochs.member import JOIN, LEAVE
-from kafka_shim.groups.epochs.records import Record
+from kafka_shim.groups.epochs.records import Target
 from kafka_shim.groups.epochs.requests import check_not_blank, full
-from kafka_shim.groups.epochs.target import Target
 from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import Client, Refusal
 from kafka_shim.groups.shard import NodeParts, Shard
@@ -147,9 +146,9 @@ def _apply(
         client_host=client.client_host,
     )
     cause = _cause(group, member, updated)
-    written: list[Record] = []
+    change = _Change(group, now)
     if updated is not member:
-        written.append(records.member_metadata(group.group_id, updated))
+        change.records.append(records.member_metadata(group.group_id, updated))
     group_epoch = group.group_epoch
     if cause is not None or group.metadata_stale:
         new_hash = group.hash_of(group.topics_with(updated))
@@ -157,19 +156,14 @@ def _apply(
             cause = Cause.TOPIC_METADATA_CHANGED
         if cause is not None:
             group_epoch += 1
-            written.append(records.epoch(group.group_id, group_epoch, new_hash))
-    target_epoch, assigned = group.target_epoch, group.targets.get(member.member_id, NO_PARTITIONS)
-    target: Target[Partitions] | None = None
-    if group.is_target_due(group_epoch, now):
-        target = group.new_target(group_epoch, _assign(group, updated))
-        target_epoch, assigned = group_epoch, target.assigned[member.member_id]
-        written += group.records_of_target(target, now)
+            change.cause = cause
+            change.records.append(records.epoch(group.group_id, group_epoch, new_hash))
+    target_epoch, assigned = change.assign(updated, group_epoch)
     reconciled = updated
     if updated.epoch != target_epoch:
         reconciled = replace(updated, epoch=target_epoch, previous_epoch=updated.epoch, assigned=assigned)
-        written.append(records.current_assignment(group.group_id, reconciled))
-    group = _write(group, written, member, reconciled, cause, target, now)
-    group.renew_session(reconciled, now)
+        change.records.append(records.current_assignment(group.group_id, reconciled))
+    group = change.write(updated, reconciled)
     if topics_changed or cause is not None:
         group.initialize()
     includes_assignment = joins or reconciled.assigned != member.assigned or names is not None
@@ -192,52 +186,25 @@ def _cause(group: ShareGroup, member: Member, updated: Member) -> Cause | None:
     return Cause.TOPIC_METADATA_CHANGED if group.is_assignment_pending else None
 
 
-def _assign(group: ShareGroup, updated: Member) -> dict[str, Partitions]:
-    members = group.members | {updated.member_id: updated}
-    ids = {topic.name: topic_id for topic_id, topic in group.initialized.items()}
-    return assignor.assign(
-        {member_id: {ids[name] for name in member.topic_names if name in ids} for member_id, member in members.items()},
-        {topic_id: sorted(topic.partitions) for topic_id, topic in group.initialized.items()},
-        group.targets,
-    )
+class _Change(Change[ShareGroup, Member, Partitions]):
+    """Change of a share group by a heartbeat."""
 
+    def last_target(self, updated: Member) -> Partitions:
+        return self.group.targets.get(updated.member_id, NO_PARTITIONS)
 
-def _write(
-    group: ShareGroup,
-    written: list[Record],
-    member: Member,
-    reconciled: Member,
-    cause: Cause | None,
-    target: Target[Partitions] | None,
-    now: float,
-) -> ShareGroup:
-    """Write the records, count and report the changes. Return the group that is now in the shard."""
-    shard = group.shard
-    before, is_new = group.state, member.member_id not in group.members
-    for key, value in written:
-        shard.write(key, value)
-    written_group = shard.groups[group.group_id]
-    assert isinstance(written_group, ShareGroup)
-    written_group.metadata_stale = False
-    if cause is not None:
-        written_group.note_new_epoch(cause, member.member_id)
-        shard.counters.new_epochs[group.type] += 1
-    if shard.outbox.listening:
-        if written_group is not group:
-            events.group(shard.outbox, written_group, "created")
-        if is_new:
-            written_group.trace_member(reconciled, "added")
-        if cause is not None:
-            written_group.trace_epoch(now)
-        if target is not None:
-            written_group.trace_target(target)
-        if reconciled.epoch != member.epoch:
-            written_group.trace_reconciliation(
-                reconciled, "STABLE", written_group.assignment_of(reconciled), revoking={}, waits_for=[]
-            )
-        written_group.trace_state(before)
-    shard.outbox.touch(shard)
-    return written_group
+    def compute(self, updated: Member, group_epoch: int) -> Target[Partitions]:
+        group = self.group
+        members = group.members | {updated.member_id: updated}
+        ids = {topic.name: topic_id for topic_id, topic in group.initialized.items()}
+        assigned = assignor.assign(
+            {
+                member_id: {ids[name] for name in member.topic_names if name in ids}
+                for member_id, member in members.items()
+            },
+            {topic_id: sorted(topic.partitions) for topic_id, topic in group.initialized.items()},
+            group.targets,
+        )
+        return group.new_target(group_epoch, assigned)
 
 
 def _assignment(partitions: Partitions) -> Assignment:

@@ -28,18 +28,6 @@ from kafka_shim.persistence.records import (
     ShareTopicPartitions,
 )
 
-CLASSES: Final = RecordClasses(
-    group=ShareGroupMetadataKey,
-    member=ShareGroupMemberMetadataKey,
-    current_assignment=ShareGroupCurrentMemberAssignmentKey,
-    target_assignment=ShareGroupTargetAssignmentMemberKey,
-    target_value=lambda target: ShareGroupTargetAssignmentMemberValue(to_records(target)),
-    target_from=lambda value: from_records(value.topic_partitions),
-    target_epoch=ShareGroupTargetAssignmentMetadataKey,
-    target_epoch_value=ShareGroupTargetAssignmentMetadataValue,
-    others=(ShareGroupStatePartitionMetadataKey, ShareGroupStartsKey),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Member(EpochMember):
@@ -105,3 +93,18 @@ def starts(group_id: str, starts: Starts) -> Record:
     """Return our own record of the starts; a tombstone without any."""
     value = ShareGroupStartsValue([ShareStart(*place, *start) for place, start in starts.items()]) if starts else None
     return ShareGroupStartsKey(group_id), value
+
+
+CLASSES: Final = RecordClasses(
+    group=ShareGroupMetadataKey,
+    member=ShareGroupMemberMetadataKey,
+    current_assignment=ShareGroupCurrentMemberAssignmentKey,
+    target_assignment=ShareGroupTargetAssignmentMemberKey,
+    target_value=lambda target: ShareGroupTargetAssignmentMemberValue(to_records(target)),
+    target_from=lambda value: from_records(value.topic_partitions),
+    target_epoch=ShareGroupTargetAssignmentMetadataKey,
+    target_epoch_value=ShareGroupTargetAssignmentMetadataValue,
+    member_record=member_metadata,
+    assignment_record=current_assignment,
+    others=(ShareGroupStatePartitionMetadataKey, ShareGroupStartsKey),
+)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, TypeAlias
 
-from kafka_shim.groups.streams.member import NO_TASKS, Tasks, each_task
+from kafka_shim.groups.streams.records import NO_TASKS, Tasks, each_task
 
 Task: TypeAlias = tuple[str, int]
 """Subtopology id and partition."""

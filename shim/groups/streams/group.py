@@ -14,14 +14,14 @@ from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis.streams_group_heartbeat import Endpoint, EndpointToPartitions, TopicPartition
 from kafka_shim.apis.streams_group_topology_description_update import TopologyDescription
-from kafka_shim.groups.epochs.group import EpochGroup, Setting
-from kafka_shim.groups.epochs.records import Record
-from kafka_shim.groups.epochs.target import Target
+from kafka_shim.groups.epochs.group import Setting
+from kafka_shim.groups.epochs.records import Record, Target
+from kafka_shim.groups.epochs.revoking import RevokingGroup
 from kafka_shim.groups.group import GroupDescription, Subscription, TopologyNode
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.streams import records
 from kafka_shim.groups.streams.assignor import MemberSpec, SubtopologySpec, assign
-from kafka_shim.groups.streams.member import (
+from kafka_shim.groups.streams.records import (
     NO_OFFSETS,
     NO_TASKS,
     AssignedTasks,
@@ -63,7 +63,7 @@ class Solicitation(NamedTuple):
     pause_s: float
 
 
-class StreamsGroup(EpochGroup[Member, Tasks]):
+class StreamsGroup(RevokingGroup[Member, Tasks]):
     """State of a streams group; implements `Group`.
 
     `validated_epoch` is the epoch of a topology whose topics all exist as required, -1 for none. `configs` are the
@@ -83,7 +83,6 @@ class StreamsGroup(EpochGroup[Member, Tasks]):
         "running",
         "shutdown_by",
         "solicitation",
-        "static_members",
         "task_offsets",
         "topology",
         "validated_epoch",
@@ -94,6 +93,7 @@ class StreamsGroup(EpochGroup[Member, Tasks]):
 
     def __init__(self, group_id: str, shard: Shard) -> None:
         super().__init__(group_id, shard)
+        self.static_members = {}
         self.validated_epoch = 0
         self.configs: Mapping[str, str] = {}
         self.topology: Topology | None = None
@@ -104,8 +104,6 @@ class StreamsGroup(EpochGroup[Member, Tasks]):
         self.configured: ConfiguredTopology | None = None
         self.endpoint_epoch = 0
         self.shutdown_by: str | None = None
-        self.static_members: dict[str, str] = {}
-        """Member ids by group instance id."""
         self.task_offsets: dict[str, TaskOffsets] = {}
         self.description_epochs = NOT_DESCRIBED
         """The epochs of the topology description that is kept, and of one that was refused for good."""
@@ -132,10 +130,6 @@ class StreamsGroup(EpochGroup[Member, Tasks]):
 
     def target_of(self, member_id: str) -> Tasks:
         return self.targets.get(member_id, NO_TASKS)
-
-    def static_member(self, instance_id: str | None) -> Member | None:
-        """Return the member with the group instance id, or None."""
-        return None if instance_id is None else self.members.get(self.static_members.get(instance_id, ""))
 
     def active(self, subtopology: str, partition: int) -> str | None:
         """See `reconcile.Owners`."""
@@ -316,7 +310,11 @@ class StreamsGroup(EpochGroup[Member, Tasks]):
             )
         return self.new_target(group_epoch, assignments)
 
-    def by_topic(self, assignment: Tasks) -> dict[str, list[int]]:
+    def inherited_target(self, old_id: str, new_id: str) -> Record:
+        classes = self.record_classes
+        return classes.target_assignment(self.group_id, new_id), classes.target_value(self.target_of(old_id))
+
+    def by_topic(self, assignment: Tasks | AssignedTasks) -> dict[str, list[int]]:
         """Return the active tasks by subtopology: each of them has one owner."""
         return dict(in_order(assignment.active))
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from kafka_shim.groups.epochs.requests import unknown_state
-from kafka_shim.groups.streams.member import NONE_ASSIGNED, AssignedTasks, Member, Tasks, TaskSet, own_any
-from kafka_shim.groups.streams.states import STEPS, MemberState, Situation, Step
+from kafka_shim.groups.streams.records import NONE_ASSIGNED, AssignedTasks, Member, Tasks, TaskSet
+from kafka_shim.groups.streams.states import STEPS, MemberState, Step
 
 
 class Owners(Protocol):
@@ -35,7 +35,7 @@ def reconcile(
     `in_place`: a task changes its role within the member without a revocation first (since Kafka 4.4). Raises
     `Refusal`: FENCED_MEMBER_EPOCH (110).
     """
-    step = STEPS[member.state, situation_of(member, target_epoch, owned)]
+    step = STEPS[member.state, member.situation(target_epoch, owned)]
     if step is Step.STAY:
         return member
     if step is Step.FENCE:
@@ -46,18 +46,6 @@ def reconcile(
     elif member.state is MemberState.UNKNOWN:
         epoch = target_epoch
     return _advance(member, epoch, target_epoch, target, owned, owners, in_place=in_place)
-
-
-def situation_of(member: Member, target_epoch: int, owned: Tasks | None) -> Situation:
-    """Return the situation of the heartbeat, by the member's state."""
-    if member.state is MemberState.STABLE:
-        return Situation.AT_TARGET if member.epoch == target_epoch else Situation.BEHIND
-    if member.state is MemberState.UNREVOKED_TASKS:
-        holds_on = owned is None or own_any(owned, member.pending_revocation)
-        return Situation.HOLDS_ON if holds_on else Situation.GAVE_UP
-    if member.state is MemberState.UNRELEASED_TASKS:
-        return Situation.WAITS
-    return Situation.OWNS_NOTHING if owned is not None and not any(owned) else Situation.MAY_OWN
 
 
 def _advance(
@@ -103,7 +91,7 @@ def _advance(
         standby.keep_for(target.active)
         warmup.keep_for(target.active)
     revoked = AssignedTasks(_epochs_of(has, active.revoked), standby.revoked, warmup.revoked)
-    must_revoke = not revoked.is_empty and (owned is None or own_any(owned, revoked))
+    must_revoke = not revoked.is_empty and member.may_own(owned, revoked)
     if in_place:
         granted = {} if must_revoke else active.added
         standby.retain_promoted(has.standby, target.active, granted)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from enum import Enum, IntEnum, StrEnum
 from typing import Final
 
+from kafka_shim.groups.epochs.revoking import Situation
+
 FIRST_EPOCH: Final = 2
 """The first epoch of a group: members have epoch 1 while its first assignment is delayed."""
 
@@ -40,18 +42,6 @@ class MemberState(IntEnum):
     @classmethod
     def _missing_(cls, value: object) -> MemberState:
         return cls.UNKNOWN
-
-
-class Situation(Enum):
-    """The situation that a heartbeat finds."""
-
-    AT_TARGET = "its epoch is that of the target assignment"
-    BEHIND = "its epoch is another"
-    HOLDS_ON = "it owns tasks it is to give up, or does not say what it owns"
-    GAVE_UP = "it owns none of the tasks it was to give up"
-    WAITS = "it waits for tasks of others"
-    OWNS_NOTHING = "it says that it owns nothing"
-    MAY_OWN = "it owns something, or does not say"
 
 
 class Step(Enum):

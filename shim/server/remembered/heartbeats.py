@@ -9,6 +9,7 @@ from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRespo
 from kafka_shim.apis.heartbeat import HeartbeatResponse
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.groups.consumer.heartbeat import RepeatedHeartbeat, changes_no_metadata
+from kafka_shim.groups.epochs.member import JOIN
 from kafka_shim.server.connection import Connection
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.remembered.layout import shared
@@ -140,4 +141,7 @@ def remember_consumer_heartbeat(
     feature = exchange.endpoint.feature
     if feature is not None and not exchange.node.broker.has_feature(feature):
         return None
-    return RememberedConsumerHeartbeat(exchange, data) if changes_no_metadata(exchange.request) else None
+    request = exchange.request
+    if request.member_epoch <= JOIN or not changes_no_metadata(request):
+        return None
+    return RememberedConsumerHeartbeat(exchange, data)

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.groups.streams.group import StreamsGroup
-from kafka_shim.groups.streams.member import Member, Tasks, each_task
+from kafka_shim.groups.streams.records import Member, Tasks, each_task
 from kafka_shim.groups.streams.states import MemberState
 from tests.groups.exhaustive.epochs import EpochWorld
 from tests.groups.exhaustive.world import TOPIC, Epochs, QuietCluster

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_shim.groups.streams.assignor import MemberSpec, SubtopologySpec, Task, assign
-from kafka_shim.groups.streams.member import Tasks, each_task
+from kafka_shim.groups.streams.records import Tasks, each_task
 
 subtopologies = st.dictionaries(
     st.sampled_from(["0", "1", "2"]), st.builds(SubtopologySpec, st.integers(1, 8), st.booleans()), min_size=1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_shim.apis.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TaskOffset, shape
-from kafka_shim.groups.streams.member import AssignedTasks, Member, Tasks
 from kafka_shim.groups.streams.reconcile import reconcile
+from kafka_shim.groups.streams.records import AssignedTasks, Member, Tasks
 from kafka_shim.groups.streams.states import MemberState
 from kafka_shim.persistence.records import StreamsGroupCurrentMemberAssignmentKey, StreamsGroupMetadataKey
 from tests.groups.context import GROUP

@@ -16,7 +16,7 @@ from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, M
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
-from kafka_shim.groups.consumer.change import Change, cause_of, check_not_fenced, check_room, static_member
+from kafka_shim.groups.consumer.change import Change, cause_of
 from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.migration.conversion import (
@@ -53,7 +53,7 @@ def join(
     shard = group.shard
     if shard.config.group_consumer_migration_policy == "disabled":
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The group migration is disabled.")
-    check_room(group, member_id, request.group_instance_id)
+    group.check_room(member_id, request.group_instance_id, shard.config.group_consumer_max_size)
     names = {protocol.name for protocol in request.protocols}
     if request.protocol_type != CONSUMER or not group.supports_classic_protocol(names):
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported.")
@@ -75,9 +75,8 @@ def join(
         return _downgraded(change, holder, updated, group_epoch, owned_by(subscription, shard.topics))
     target_epoch, target = change.assign(updated, group_epoch)
     reconciled = change.reconcile(updated, target_epoch, target, owned_by(subscription, shard.topics))
-    group = change.write(updated, reconciled, member_id)
+    group = change.write(updated, reconciled)
     group.cancel(TimerKind.JOIN, member_id)
-    group.renew_session(reconciled, now)
     group.arm(TimerKind.SYNC, member_id, now + request.rebalance_timeout_ms / 1000)
     return join_response(reconciled)
 
@@ -122,12 +121,9 @@ def _member(change: Change, request: JoinGroupRequest, member_id: str) -> Member
     group, instance_id = change.group, request.group_instance_id
     if instance_id is None:
         return group.members.get(member_id) or Member(member_id)
-    holder = group.static_member(instance_id)
     if request.member_id:
-        if holder is None:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-        check_not_fenced(holder, member_id, instance_id)
-        return holder
+        return group.holder_of(instance_id, member_id)
+    holder = group.static_member(instance_id)
     return Member(member_id) if holder is None else change.take_place(holder, member_id)
 
 
@@ -213,7 +209,7 @@ def leave(group: ConsumerGroup, request: LeaveGroupRequest, now: float) -> Leave
                 if member is None:
                     raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {identity.member_id} is not a member.")
             elif identity.member_id:
-                member = static_member(group, identity.member_id, identity.group_instance_id)
+                member = group.holder_of(identity.group_instance_id, identity.member_id)
             else:
                 member = group.static_member(identity.group_instance_id)
                 if member is None:
@@ -231,7 +227,7 @@ def _speaker(group: ConsumerGroup, member_id: str, instance_id: str | None) -> M
     if instance_id is None:
         member = group.members.get(member_id)
     else:
-        member = static_member(group, member_id, instance_id)
+        member = group.holder_of(instance_id, member_id)
     if member is None or member.classic is None:
         raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
     return member

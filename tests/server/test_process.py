@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from kafka_shim.server.log_lines import LONGEST, LogLines
+from kafka_shim.server.process import LONGEST, LogLines
 
 HOSTILE = "\x1b[2Jgroup\n2026-11-28 ERROR forged\u202e" * 1000
 
