@@ -16,6 +16,7 @@ from kafka_shim.groups.rows import Row
 from kafka_shim.groups.shard import Kind
 from kafka_shim.groups.share.kind import KIND as SHARE
 from kafka_shim.groups.streams.kind import KIND as STREAMS
+from kafka_shim.persistence.own_types import type_of
 
 
 class Kinds:
@@ -24,8 +25,10 @@ class Kinds:
     def __init__(self, *kinds: Kind) -> None:
         self.by_name = {kind.name: kind for kind in kinds}
         """Kinds by type."""
-        self.by_record = {record: kind for kind in kinds for record in kind.records}
+        self.by_record = {record: kind for kind in kinds for record in (*kind.records, *kind.own_records)}
         """Kind that replays a record, by class of its key."""
+        self.own_types = {type_of(key): (key, value) for kind in kinds for key, value in kind.own_records.items()}
+        """Classes of key and value by record type, for types that only a kind knows."""
         self.checks = {request: check for kind in kinds for request, check in kind.checks.items()}
         """Checks before the lookup of the group, by class of request."""
         self._defaults = {request: kind for kind in reversed(kinds) for request in kind.rules}

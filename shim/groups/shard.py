@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from kafka_shim.apis.releases import DEFAULT_RULES, Rules
+from kafka_shim.apis.wire import Message
 from kafka_shim.groups.assignors.registry import Assignors
 from kafka_shim.groups.committed_offsets import CommittedOffsets
 from kafka_shim.groups.config import GroupConfig
@@ -97,18 +98,20 @@ class Kind(NamedTuple):
     """Kind of group. `docs/kinds.md` tells how to add one.
 
     `name` is the type of its groups, as ListGroups spells it. `records` are the key classes of the records that its
-    groups replay. `rules` has the rule for each class of request: `rule(shard, request, ...)` for a request about one
-    group, `rule(shard, group_id)` for a description. `checks` has `check(request, parts)` by class of request: it runs
-    before the lookup of the group and raises `Refusal`. `row_of(group, request, member_id_required=...)` returns the
-    row of the table that selects the rule, for display, or None if no table does; the group may be None or of another
-    kind.
+    groups replay; `own_records` are more of them, which only this kind knows, with the classes of their values
+    (`persistence/own_types.py`). `rules` has the rule for each class of request: `rule(shard, request, ...)` for a
+    request about one group, `rule(shard, group_id)` for a description. `checks` has `check(request, parts)` by class of
+    request: it runs before the lookup of the group and raises `Refusal`. `row_of(group, request,
+    member_id_required=...)` returns the row of the table that selects the rule, for display, or None if no table does;
+    the group may be None or of another kind.
     """
 
     name: str
     states: type[StrEnum]
     make: Callable[[str, Shard], Group]
-    records: Sequence[type]
-    rules: Mapping[type, Callable[..., Any]]
+    records: Sequence[type] = ()
+    rules: Mapping[type, Callable[..., Any]] = {}
+    own_records: Mapping[type, type[Message]] = {}
     checks: Mapping[type, Callable[[Any, NodeParts], None]] = {}
     row_of: Callable[..., Row | None] = lambda group, request, *, member_id_required: None
 

@@ -19,7 +19,6 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.member import Member, ResolvedRegex, Specs, Subscriptions, TopicIds
-from kafka_shim.groups.consumer.records import AssignedMetadata
 from kafka_shim.groups.consumer.states import GroupState, MemberState, TimerKind
 from kafka_shim.groups.consumer.views import Reader, Views
 from kafka_shim.groups.epochs.group import EpochGroup, ReplayError
@@ -104,7 +103,7 @@ class ConsumerGroup(EpochGroup[Member, Partitions]):
         "static_members",
         "steady_period",
         "subscriptions",
-        "target_metadata",
+        "target_extensions",
         "target_owners",
     )
 
@@ -117,8 +116,8 @@ class ConsumerGroup(EpochGroup[Member, Partitions]):
         self.rules = rules
         self.static_members: dict[str, str] = {}
         """Member ids by group instance id."""
-        self.target_metadata: dict[str, AssignedMetadata] = {}
-        """By member id; only members that got an error or metadata from a client's assignor."""
+        self.target_extensions: dict[str, bytes] = {}
+        """Data of an extension about target assignments, by member id."""
         self.target_owners: dict[bytes, dict[int, str]] = {}
         self.owners: dict[bytes, dict[int, str]] = {}
         rights = shard.topic_rights
@@ -292,11 +291,11 @@ class ConsumerGroup(EpochGroup[Member, Partitions]):
     def records_of_replacement(self, old: Member, new: Member) -> list[Record]:
         """Return the records by which a static member replaces another and inherits its assignments."""
         group_id, old_id, new_id = self.group_id, old.member_id, new.member_id
-        metadata = self.target_metadata.get(old_id, records.NO_METADATA)
+        extension = self.target_extensions.get(old_id, b"")
         return [
             *self.record_classes.member_tombstones(group_id, old_id),
             records.member_metadata(group_id, new),
-            records.target_assignment(group_id, new_id, self.target_of(old_id, None), metadata),
+            records.target_assignment(group_id, new_id, self.target_of(old_id, None), extension),
             records.current_assignment(group_id, new),
         ]
 
@@ -361,7 +360,7 @@ class ConsumerGroup(EpochGroup[Member, Partitions]):
                     topic_regex=value.subscribed_topic_regex,
                     server_assignor=value.server_assignor,
                     classic=value.classic_member_metadata,
-                    client_assignors=tuple(value.client_assignors),
+                    extension=value.extension,
                 )
             )
         elif member is not None:
@@ -424,10 +423,10 @@ class ConsumerGroup(EpochGroup[Member, Partitions]):
                 owners = self.target_owners.setdefault(topic, {})
                 for partition in has:
                     owners[partition] = member_id
-        if value is not None and (value.error or value.metadata_version or value.metadata):
-            self.target_metadata[member_id] = AssignedMetadata(value.error, value.metadata_version, value.metadata)
-        elif self.target_metadata:
-            self.target_metadata.pop(member_id, None)
+        if value is not None and value.extension:
+            self.target_extensions[member_id] = value.extension
+        elif self.target_extensions:
+            self.target_extensions.pop(member_id, None)
 
     def _replay_regex(self, pattern: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
         if value is None:
