@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kafka_shim.apis.keys import ApiKey, ExperimentalKey
 from kafka_shim.apis.wire import Message
 
 M = TypeVar("M", bound=Message)
@@ -30,7 +29,7 @@ class Api:
     - `shape(response, version)` turns a response in its newest form into that of `version`, and may change it in place.
     """
 
-    key: ApiKey | ExperimentalKey
+    key: int
     name: str
     request: type[Message]
     response: type[Message]

@@ -87,22 +87,3 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
     STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
     UNREGISTER_CONTROLLER = 94
-
-
-class ExperimentalKey(IntEnum):
-    """Private keys of proposals that were never released (`apis/experimental/`), far above all of Kafka's keys."""
-
-    CLIENT_ASSIGNOR_HEARTBEAT = 32_000
-    CONSUMER_GROUP_PREPARE_ASSIGNMENT = 32_001
-    CONSUMER_GROUP_INSTALL_ASSIGNMENT = 32_002
-    CONTROLLER_LIST_GROUPS = 32_010
-    CONTROLLER_CREATE_GROUP = 32_011
-    CONTROLLER_DELETE_GROUP = 32_012
-    CONTROLLER_HEARTBEAT = 32_013
-    REGISTER_CONSUMER = 32_014
-    REWIND_CONSUMER = 32_015
-
-    @property
-    def api_name(self) -> str:
-        """The name as in `Api.name`."""
-        return self.name.title().replace("_", "")

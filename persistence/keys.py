@@ -4,7 +4,7 @@ A key is an int16 record type and its fields, never flexible (semantics 5.2). A 
 hashed and compared without Python code; its type is the last item, so that keys of two types are never equal.
 
 Types below zero are our own. They hold data that Kafka keeps in transactional batches and in `__transaction_state`, and
-data that Kafka does not have. They never leave a store (`interchange.py`).
+data that Kafka does not have; `own_types.py` has those of extensions. They never leave a store (`interchange.py`).
 """
 
 from __future__ import annotations
@@ -211,13 +211,6 @@ class GroupOptionsKey(NamedTuple):
     record_type: Literal[-3] = -3
 
 
-class RegisteredGroupKey(NamedTuple):
-    """Type -4, our own: a group of registered consumers, an experiment (docs/designs.md)."""
-
-    group: str
-    record_type: Literal[-4] = -4
-
-
 class DocumentKey(NamedTuple):
     """Type -5, our own: the description of a topic, or a setting of groups, brokers or features
     (`document_records.py`).
@@ -268,7 +261,6 @@ Key: TypeAlias = (
     | PendingOffsetKey
     | TransactionKey
     | GroupOptionsKey
-    | RegisteredGroupKey
     | DocumentKey
     | ShareGroupStartsKey
     | UnknownKey
@@ -280,7 +272,6 @@ _TOPIC_PARTITION_KEYS: Final[dict[int, Callable[[str, str, int], Key]]] = {
 }
 _ONE_NAME_KEYS: Final[dict[int, Callable[[str], Key]]] = {
     -6: ShareGroupStartsKey,
-    -4: RegisteredGroupKey,
     -3: GroupOptionsKey,
     -2: TransactionKey,
     2: GroupMetadataKey,
@@ -357,6 +348,14 @@ def decode_key(raw: bytes) -> Key:
         return UnknownKey(raw, record_type)
     reader.end()
     return key
+
+
+def names_in(raw: bytes, count: int) -> list[str]:
+    """Return the `count` names of a key that has nothing else after its type. Raises RecordError."""
+    reader = _Reader(raw)
+    names = [reader.string() for _ in range(count)]
+    reader.end()
+    return names
 
 
 def group_of(key: Key) -> str:

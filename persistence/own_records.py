@@ -1,7 +1,7 @@
 """Values of our own records, of types below zero; the keys are in `keys.py`, and `records.py` encodes and decodes them.
 
 No broker writes them, and no export has them. The type -1, a pending offset, is in `records.py`, and -5, a document, in
-`document_records.py`.
+`document_records.py`; -4 belongs to an experiment.
 """
 
 from __future__ import annotations
@@ -52,32 +52,3 @@ class ShareGroupStartsValue(Message, key=-6, versions="0"):
     """The starts of a share group that requests have set."""
 
     starts: list[ShareStart] = field(array(ShareStart))
-
-
-class OwnedPartitions(Struct):
-    topic: str = field(string)
-    partitions: list[int] = field(array(int32))
-
-
-class RegisteredMember(Struct):
-    consumer_id: str = field(string)
-    client_id: str = field(string)
-    client_host: str = field(string)
-    owned: list[OwnedPartitions] = field(array(OwnedPartitions))
-
-
-class Rewind(Struct):
-    topic: str = field(string)
-    partition: int = field(int32)
-    offset: int = field(int64)
-
-
-class RegisteredGroupValue(Message, key=-4, versions="0"):
-    """`rewinds` are offsets that take effect when the owners of their partitions have registered again."""
-
-    generation: int = field(int32)
-    session_timeout_ms: int = field(int64)
-    ephemeral: bool = field(boolean)
-    topics: list[str] = field(array(string))
-    members: list[RegisteredMember] = field(array(RegisteredMember))
-    rewinds: list[Rewind] = field(array(Rewind))

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from struct import Struct as Packer
 from struct import error as PackingError
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.wire import (
     DecodeError,
     Message,
@@ -21,7 +20,6 @@ from kafka_shim.apis.wire import (
     bytes_,
     field,
     int8,
-    int16,
     int32,
     int64,
     string,
@@ -45,7 +43,6 @@ from kafka_shim.persistence.keys import (
     OffsetCommitKey,
     PendingOffsetKey,
     RecordError,
-    RegisteredGroupKey,
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupMemberMetadataKey,
     ShareGroupMetadataKey,
@@ -67,7 +64,6 @@ from kafka_shim.persistence.keys import (
 )
 from kafka_shim.persistence.own_records import (
     GroupOptionsValue,
-    RegisteredGroupValue,
     ShareGroupStartsValue,
     ShareStart,
     TransactionPartitions,
@@ -117,8 +113,6 @@ __all__ = [
     "PendingOffsetKey",
     "PendingOffsetValue",
     "RecordError",
-    "RegisteredGroupKey",
-    "RegisteredGroupValue",
     "ShareGroupCurrentMemberAssignmentKey",
     "ShareGroupCurrentMemberAssignmentValue",
     "ShareGroupMemberMetadataKey",
@@ -277,8 +271,8 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0
     """None for a member of the consumer protocol. Kafka writes None explicitly, because its default is an empty
     struct.
     """
-    client_assignors: list[ClientAssignor] = field(array(ClientAssignor), tag=10_000, tagged="0+")
-    """Ours, and empty outside of an experiment (docs/client-assignors.md). Kafka skips unknown tags."""
+    extension: bytes = field(bytes_, tag=10_010, tagged="0+")
+    """Ours: data of an extension about the member, in its own form. Kafka skips unknown tags."""
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, key=6, versions="0", flexible="0+"):
@@ -292,14 +286,10 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, key=7, versions="0", flexible="0+"):
-    """The tagged fields are ours, as `client_assignors` is: the output of a client's assignor besides the
-    partitions.
-    """
+    """`extension` is ours, as that of a member: data about its assignment."""
 
     topic_partitions: list[TopicPartitions] = field(array(TopicPartitions))
-    error: int = field(int8, tag=10_000, tagged="0+")
-    metadata_version: int = field(int16, tag=10_001, tagged="0+")
-    metadata: bytes = field(bytes_, tag=10_002, tagged="0+")
+    extension: bytes = field(bytes_, tag=10_010, tagged="0+")
 
 
 class AssignedTopicPartitions(Struct):
@@ -417,7 +407,6 @@ _WRITTEN: Final[dict[type[Message], int]] = {
     ShareGroupStatePartitionMetadataValue: 0,
     TransactionValue: 1,
     GroupOptionsValue: 0,
-    RegisteredGroupValue: 0,
     DocumentValue: 0,
     ShareGroupStartsValue: 0,
 }
@@ -445,7 +434,6 @@ _READ: Final[dict[type, tuple[type[Message], int]]] = {
     ShareGroupStatePartitionMetadataKey: (ShareGroupStatePartitionMetadataValue, 0),
     TransactionKey: (TransactionValue, 1),
     GroupOptionsKey: (GroupOptionsValue, 0),
-    RegisteredGroupKey: (RegisteredGroupValue, 0),
     DocumentKey: (DocumentValue, 0),
     ShareGroupStartsKey: (ShareGroupStartsValue, 0),
 }
@@ -472,7 +460,7 @@ def encode_value(key: Key, value: Value) -> bytes:
         return _PENDING.pack(0, value.producer_epoch, value.sequence) + encode_offset(value.offset, 4)
     if isinstance(value, UnknownValue):
         return value.raw
-    version = _WRITTEN[value.__class__]
+    version = _WRITTEN.get(value.__class__, value.versions[-1])
     return _INT16(version) + value.encode(version)
 
 
@@ -508,7 +496,11 @@ def decode_value(key: Key, raw: bytes) -> Value:
             raise RecordError(f"a pending offset of {len(raw)} bytes is malformed")
         _, producer_epoch, sequence = _PENDING.unpack_from(raw)
         return PendingOffsetValue(producer_epoch, sequence, _decode_offset(raw[_PENDING.size :]))
-    message, latest = _READ[kind]
+    return decode_message(key, *_READ[kind], raw)
+
+
+def decode_message(key: Any, message: type[Message], latest: int, raw: bytes) -> Message:
+    """Decode the value of a key: an int16 version up to `latest`, and a message. Raises RecordError."""
     version = int.from_bytes(raw[:2], "big", signed=True)
     if len(raw) < 2 or not 0 <= version <= latest:
         raise RecordError(f"a value of record type {key.record_type} has version {version}, not 0 to {latest}")

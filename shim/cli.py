@@ -19,7 +19,7 @@ except ModuleNotFoundError:
 
 from kafka_shim.apis.readable import readable_lines
 from kafka_shim.apis.releases import DEFAULT_RELEASE, RELEASES
-from kafka_shim.commands.parameters import Address, Number, ParamType, Whole
+from kafka_shim.commands.parameters import Address, Experiment, Number, ParamType, Whole
 from kafka_shim.conformance.broker_options import context_of, tls_options
 
 ELSEWHERE: Final = {
@@ -234,9 +234,10 @@ _log_level: Final = click.option(
 )
 @click.option(
     "--experimental",
-    type=click.Choice(["client-assignors", "designs"]),
+    type=Experiment(),
     multiple=True,
-    help="Serve what was proposed and no release of Kafka has, on private API keys; may be repeated.",
+    help="Serve a protocol that no release of Kafka has, on private API keys: client-assignors, designs, or one of a"
+    " package of yours. May be repeated.",
 )
 @click.option(
     "--advertise",

@@ -10,14 +10,14 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from kafka_shim.apis.keys import ApiKey, ExperimentalKey
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire.exceptions import DecodeError, EncodeError, explain
 from kafka_shim.apis.wire.primitives import MAX_ELEMENTS, TEXT_ERRORS, skip_tagged
 
 _NEVER: Final = 0x8000
 
 # fmt: off
-_OF_KAFKA: Final[dict[int, int]] = dict(enumerate((
+FIRST_FLEXIBLE: Final[dict[int, int]] = dict(enumerate((
     #  0      1  2  3       4       5  6       7  8  9
     9,       12, 6, 9,      4,      2, 6,      3, 8, 6,  # 0 Produce
     3,        6, 4, 4,      4,      5, 3, _NEVER, 3, 5,  # 10 FindCoordinator
@@ -29,12 +29,7 @@ _OF_KAFKA: Final[dict[int, int]] = dict(enumerate((
 )))
 # fmt: on
 
-FIRST_FLEXIBLE: Final[dict[int, int]] = _OF_KAFKA | {
-    ExperimentalKey.CLIENT_ASSIGNOR_HEARTBEAT: 0,
-    ExperimentalKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT: 0,
-    ExperimentalKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT: 0,
-}
-"""First flexible version of each API key."""
+"""First flexible version of each API key; `private.py` adds those of private keys."""
 
 
 _FIXED: Final = struct.Struct(">hhih")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
-from kafka_shim.apis.keys import ApiKey, ExperimentalKey
 from kafka_shim.apis.wire.declared import Declarable
 from kafka_shim.apis.wire.decoding import Decoder, compile_decoder
 from kafka_shim.apis.wire.encoding import compile_encoder
@@ -28,15 +27,13 @@ class Message(Declarable):
     `frozen`.
     """
 
-    api_key: ClassVar[ApiKey | ExperimentalKey | None] = None
+    api_key: ClassVar[int | None] = None
     versions: ClassVar[range] = range(0)
     flexible: ClassVar[range] = range(0)
     _decoders: ClassVar[dict[int, Decoder]]
     _encoders: ClassVar[dict[int, Callable[[Any], bytes]]]
 
-    def __init_subclass__(
-        cls, *, versions: str, flexible: str = "none", key: ApiKey | ExperimentalKey | None = None
-    ) -> None:
+    def __init_subclass__(cls, *, versions: str, flexible: str = "none", key: int | None = None) -> None:
         cls.api_key = key
         cls.versions = parse_versions(versions)
         cls.flexible = parse_versions(flexible)

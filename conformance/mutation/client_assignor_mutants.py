@@ -41,8 +41,8 @@ CLIENT_ASSIGNOR_MUTANTS: Final[tuple[Mutant, ...]] = (
     _mutant(
         "each member votes for its worst assignor",
         _CHOICE,
-        "next(each.name for each in member.client_assignors if",
-        "next(each.name for each in reversed(member.client_assignors) if",
+        "next(each.name for each in assignors_of(member) if",
+        "next(each.name for each in reversed(assignors_of(member)) if",
     ),
     _mutant(
         "two members compute at a time",
@@ -89,8 +89,8 @@ CLIENT_ASSIGNOR_MUTANTS: Final[tuple[Mutant, ...]] = (
     _mutant(
         "other metadata begins no epoch",
         _HEARTBEAT,
-        "        if cause is None and updated.client_assignors != member.client_assignors:\n",
-        "        if cause is None and len(updated.client_assignors) != len(member.client_assignors):\n",
+        "        if cause is None and updated.extension != member.extension:\n",
+        "        if cause is None and len(updated.extension) != len(member.extension):\n",
     ),
     _mutant(
         "two assignors of a member may have one name",
@@ -155,7 +155,7 @@ CLIENT_ASSIGNOR_MUTANTS: Final[tuple[Mutant, ...]] = (
     _mutant(
         "an assignor that fails takes all partitions from all members",
         _INSTALL,
-        "            group.targets.get(member_id, NO_PARTITIONS),\n            group.target_metadata",
-        "            NO_PARTITIONS,\n            group.target_metadata",
+        "            group.targets.get(member_id, NO_PARTITIONS),\n            group.metadata_of",
+        "            NO_PARTITIONS,\n            group.metadata_of",
     ),
 )

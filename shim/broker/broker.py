@@ -113,7 +113,7 @@ class Broker:
     - `clock_ahead()`: seconds by which a laboratory's clock, the source of `now`, is ahead of real time, which
       bounds the wait of fetches.
     - `share_states`: those of the process; None for states of this broker alone.
-    - `experimental_apis`: advertised beside those of the release.
+    - `more_apis`: advertised beside those of the release.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Broker:
         shared: Shared | None = None,
         clock_ahead: Callable[[], float] | None = None,
         share_states: SharePersister | None = None,
-        experimental_apis: Sequence[ApiVersion] = (),
+        more_apis: Sequence[ApiVersion] = (),
     ) -> None:
         self.node_id = node_id
         self.topics = topics
@@ -147,7 +147,7 @@ class Broker:
         self.reassignments = Reassignments(topics, movable=shared is None)
         self.log_dirs = LogDirs(node_id, topics)
         self.quorum = Quorum(topics, epoch_ms)
-        self._experimental_apis = experimental_apis
+        self._more_apis = more_apis
         self._forbidden_features = features.forbidden(topics.settings)
         self._upkeep: list[Repeated] = [
             Upkeep(node_id, topics, epoch_ms, retention.CHECK_INTERVAL, topics.all, retention.delete_old),
@@ -224,7 +224,7 @@ class Broker:
         response = ApiVersionsResponse(
             api_keys=[
                 *(ApiVersion(key, *versions) for key, versions in PROFILES[self.release].items()),
-                *self._experimental_apis,
+                *self._more_apis,
             ],
             supported_features=[SupportedFeatureKey(each.name, each.lowest, each.highest) for each in supported],
             finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in levels.items() if level],

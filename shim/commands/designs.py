@@ -1,6 +1,6 @@
 """`kafka-shim designs`: simulated costs of the designs that Kafka considered for groups.
 
-The designs are in `lab/designs/`.
+The designs are in `experiments/designs/`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 
 from kafka_shim.commands.parameters import Whole
-from kafka_shim.lab.designs.report import all_bills, bill_table, page_with_sections, write_plots
-from kafka_shim.lab.designs.scenarios import DESIGNS, EVENTS
+from kafka_shim.experiments.designs.report import all_bills, bill_table, page_with_sections, write_plots
+from kafka_shim.experiments.designs.scenarios import DESIGNS, EVENTS
 
 
 @click.command("designs")

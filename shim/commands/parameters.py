@@ -41,3 +41,19 @@ class Address(ParamType[tuple[str, int]]):
         if not colon or not port.isdecimal() or int(port) > 65535:
             self.fail(f"{value!r} is not of the form HOST:PORT, such as 127.0.0.1:9092.", param, ctx)
         return host.strip("[]"), int(port)
+
+
+class Experiment(ParamType[str]):
+    """The name of an experiment that can be served."""
+
+    name = "NAME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        # Imported here: most commands start no server.
+        from kafka_shim.server.extensions import load
+
+        try:
+            load([value])
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)

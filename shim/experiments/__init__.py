@@ -1,1 +1,1 @@
-"""Protocols that no release of Kafka has. A coordinator imports one only with `--experimental NAME`."""
+"""Protocols that no release of Kafka has. A coordinator loads one by its entry point, on request alone."""

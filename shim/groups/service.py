@@ -32,6 +32,7 @@ from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import Parked, Refusal, Row, TopicRights, TransactionSupportedOperation
 from kafka_shim.groups.shard import Kinds, NodeParts, Shard
 from kafka_shim.groups.timers import ShardTimer, Timer, TimerFailed
+from kafka_shim.persistence.own_types import with_own
 from kafka_shim.persistence.partition import partition_for
 
 _Answer = TypeVar("_Answer")
@@ -121,6 +122,11 @@ class GroupService:
         self._deleted_topics.pop(partition, None)
         self._trace_partition(partition, "loading")
 
+    def read(self, records: Iterable[tuple[Any, Any]]) -> Iterable[tuple[Any, Any]]:
+        """Return the records of a store, those that only a kind knows in its own classes."""
+        own_types = self._kinds.own_types
+        return with_own(records, own_types) if own_types else records
+
     def load(self, partition: int, records: Iterable[tuple[Any, Any]], now: float) -> None:
         """Replay a partition's records and begin to coordinate its groups.
 
@@ -129,7 +135,7 @@ class GroupService:
         self._loading.add(partition)
         shard = Shard(partition, self._parts, self._kinds)
         try:
-            for key, value in records:
+            for key, value in self.read(records):
                 shard.replay(key, value)
         except Exception:
             for group_id in list(shard.groups):

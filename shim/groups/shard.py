@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from kafka_shim.apis.releases import DEFAULT_RULES, Rules
+from kafka_shim.apis.wire import Message
 from kafka_shim.groups.assignors.registry import Assignors
 from kafka_shim.groups.committed_offsets import CommittedOffsets
 from kafka_shim.groups.config import GroupConfig
@@ -25,6 +26,7 @@ from kafka_shim.groups.pending_offsets import PendingOffsets
 from kafka_shim.groups.share_states import SharePersister
 from kafka_shim.groups.timers import NEVER, ShardTimer, Timer, Timers
 from kafka_shim.groups.transactional_ids import Transaction
+from kafka_shim.persistence.own_types import type_of
 from kafka_shim.persistence.records import (
     OffsetCommitKey,
     OffsetCommitValues,
@@ -94,18 +96,21 @@ class Kind(NamedTuple):
     """Kind of group. `docs/kinds.md` tells how to add one.
 
     `name` is the type of its groups, as ListGroups spells it. `records` are the key classes of the records that its
-    groups replay. `rules` has the rule for each class of request: `rule(shard, request, ...)` for a request about one
-    group, `rule(shard, group_id)` for a description. `checks` has `check(request, parts)` by class of request: it runs
-    before the lookup of the group and raises `Refusal`. `row_of(group, request, member_id_required=...)` returns the
-    row of the table that selects the rule, for display, or None if no table does; the group may be None or of another
-    kind. `precreate(shard, group_id, ephemeral, heartbeat_bound_ms, now)` creates a group before its first member.
+    groups replay; `own_records` are more of them, which only this kind knows, with the classes of their values
+    (`persistence/own_types.py`). `rules` has the rule for each class of request: `rule(shard, request, ...)` for a
+    request about one group, `rule(shard, group_id)` for a description. `checks` has `check(request, parts)` by class of
+    request: it runs before the lookup of the group and raises `Refusal`. `row_of(group, request,
+    member_id_required=...)` returns the row of the table that selects the rule, for display, or None if no table does;
+    the group may be None or of another kind. `precreate(shard, group_id, ephemeral, heartbeat_bound_ms, now)` creates a
+    group before its first member.
     """
 
     name: str
     states: type[StrEnum]
     make: Callable[[str, Shard], Group]
-    records: Sequence[type]
-    rules: Mapping[type, Callable[..., Any]]
+    records: Sequence[type] = ()
+    rules: Mapping[type, Callable[..., Any]] = {}
+    own_records: Mapping[type, type[Message]] = {}
     checks: Mapping[type, Callable[[Any, NodeParts], None]] = {}
     row_of: Callable[..., Row | None] = lambda group, request, *, member_id_required: None
     precreate: Callable[[Shard, str, bool, int | None, float], None] | None = None
@@ -122,8 +127,10 @@ class Kinds:
         self.simple = kinds[0]
         self.by_name = {kind.name: kind for kind in kinds}
         """Kinds by type."""
-        self.by_record = {record: kind for kind in kinds for record in kind.records}
+        self.by_record = {record: kind for kind in kinds for record in (*kind.records, *kind.own_records)}
         """Kind that replays a record, by class of its key."""
+        self.own_types = {type_of(key): (key, value) for kind in kinds for key, value in kind.own_records.items()}
+        """Classes of key and value by record type, for types that only a kind knows."""
         self.checks = {request: check for kind in kinds for request, check in kind.checks.items()}
         """Checks before the lookup of the group, by class of request."""
         self.precreate = next(kind.precreate for kind in kinds if kind.precreate is not None)

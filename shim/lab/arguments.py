@@ -16,8 +16,8 @@ from kafka_shim.broker.settings import BROKER_SETTINGS, unknown_setting
 from kafka_shim.broker.topics import name_refusal
 from kafka_shim.groups.classic.states import State
 from kafka_shim.groups.config import NAMES
-from kafka_shim.lab.interception import API_NAMES, similar
-from kafka_shim.server.experiments import EXPERIMENTS
+from kafka_shim.lab.interception import api_names, similar
+from kafka_shim.server.extensions import load as load_experiments
 from kafka_shim.trace.schema import EVENTS
 
 
@@ -55,10 +55,9 @@ def release_of(value: Any) -> str | None:
 
 
 def experiments_of(value: Any) -> Sequence[str]:
-    """Check the names of experiments."""
+    """Check the names of experiments, and load them."""
     names("experimental", value)
-    if unknown := [name for name in value if name not in EXPERIMENTS]:
-        raise ValueError(f"There is no experiment {unknown[0]!r}; there are: {', '.join(EXPERIMENTS)}.")
+    load_experiments(value)
     return tuple(value)
 
 
@@ -99,8 +98,8 @@ def event_of(kind: str, value: Mapping[str, Any]) -> None:
     if unknown := [name for name in value if name not in fields]:
         raise ValueError(f"Events of kind {kind} have no {', '.join(unknown)}; they have {', '.join(fields)}.")
     api = value.get("api")
-    if isinstance(api, str) and api not in API_NAMES:
-        raise ValueError(f"{api!r} is not an API; {similar(str(api), API_NAMES)}")
+    if isinstance(api, str) and api not in api_names():
+        raise ValueError(f"{api!r} is not an API; {similar(str(api), api_names())}")
 
 
 def names(label: str, value: Any) -> None:

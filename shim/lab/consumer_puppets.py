@@ -79,6 +79,9 @@ class ConsumerPuppet(Puppet):
     epoch, -1 without one.
     """
 
+    kind = "consumer"
+    script_class = ConsumerScript
+    manner_class = ConsumerManner
     api = "ConsumerGroupHeartbeat"
     key: ClassVar = ApiKey.CONSUMER_GROUP_HEARTBEAT
 

@@ -18,7 +18,7 @@ import trio
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_shim.apis.join_group import JoinGroupResponse
-from kafka_shim.apis.keys import ExperimentalKey
+from kafka_shim.apis.private import PRIVATE_APIS
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from kafka_shim.server.cluster import Cluster
     from kafka_shim.server.exchange import Exchange
 
-API_NAMES: Final = {api.name: key for key, api in APIS.items()} | {key.api_name: key for key in ExperimentalKey}
-
 Later = Callable[[float, Callable[[float], None]], None]
 """`later(seconds, do)` calls `do(now)` after so many seconds of real time, or of simulated time in a simulation."""
+
+
+def api_names() -> list[str]:
+    """Return the names of all APIs: those of Kafka, and those of the experiments that this process has loaded."""
+    return [api.name for api in (*APIS.values(), *PRIVATE_APIS.values())]
 
 
 class Unmatchable(ValueError):
@@ -86,8 +89,8 @@ class Match:
     where: Callable[[Message], bool] | None = None
 
     def __post_init__(self) -> None:
-        if self.api is not None and self.api not in API_NAMES:
-            raise Unmatchable(f"{self.api!r} is not an API; {similar(str(self.api), API_NAMES)}")
+        if self.api is not None and self.api not in api_names():
+            raise Unmatchable(f"{self.api!r} is not an API; {similar(str(self.api), api_names())}")
         if self.role not in (None, "leader", "follower"):
             raise Unmatchable(f"A role must be leader or follower, not {self.role!r}.")
         for name, type_ in _TYPES.items():

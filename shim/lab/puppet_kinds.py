@@ -1,43 +1,25 @@
 """Puppets by the name of their kind, for callers without Python objects: HTTP, and scripts.
 
-A kind is imported when its first puppet starts.
+A kind is imported when its first puppet starts. An extension of the server adds kinds (`Extension.puppets`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
-from kafka_shim.lab.puppets import Manner, Puppet
+from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.scheduler import Scheduler
-
-if TYPE_CHECKING:
-    from kafka_shim.lab.consumer_puppets import ConsumerManner
-
-
-class PuppetKind(NamedTuple):
-    """Classes of one kind of puppet: the module in this folder, the puppet and its script there, and the experiment it
-    needs.
-    """
-
-    module: str
-    puppet: str
-    script: str
-    experiment: str = ""
-
+from kafka_shim.server.extensions import with_puppets
 
 PUPPET_KINDS: Final = {
-    "classic": PuppetKind("puppets", "Puppet", "Script"),
-    "consumer": PuppetKind("consumer_puppets", "ConsumerPuppet", "ConsumerScript"),
-    "share": PuppetKind("share_puppets", "SharePuppet", "ConsumerScript"),
-    "streams": PuppetKind("streams_puppets", "StreamsPuppet", "StreamsScript"),
-    "client-assignors": PuppetKind(
-        "client_assignor_puppets", "ClientAssignorPuppet", "ClientAssignorScript", "client-assignors"
-    ),
-    "registered": PuppetKind("registered_puppets", "RegisteredPuppet", "RegisteredScript", "designs"),
+    "classic": "kafka_shim.lab.puppets:Puppet",
+    "consumer": "kafka_shim.lab.consumer_puppets:ConsumerPuppet",
+    "share": "kafka_shim.lab.share_puppets:SharePuppet",
+    "streams": "kafka_shim.lab.streams_puppets:StreamsPuppet",
 }
-"""By the name of a kind."""
+"""Module and class of the puppets of every server, by the name of their kind."""
 
 
 def start_puppet(scheduler: Scheduler, kind: str, script: Mapping[str, Any]) -> Puppet:
@@ -45,26 +27,21 @@ def start_puppet(scheduler: Scheduler, kind: str, script: Mapping[str, Any]) -> 
 
     Raises ValueError, in one sentence, if the coordinator does not serve this kind, or a field is wrong.
     """
-    classes = PUPPET_KINDS[kind]
-    if classes.experiment and classes.experiment not in scheduler.cluster.config.experimental:
-        raise ValueError(f"The coordinator does not serve {classes.experiment}: start it with --experimental.")
-    module = import_module(f"kafka_shim.lab.{classes.module}")
-    fields = dict(script)
-    if isinstance(manner := fields.get("manner"), Mapping):
-        fields["manner"] = _manner(kind)(**manner)
-    if "assignors" in fields:
-        fields["assignors"] = [module.PuppetAssignor(**each) for each in fields["assignors"]]
-    puppet: Puppet = getattr(module, classes.puppet)(scheduler, getattr(module, classes.script)(**fields))
+    puppet_class = class_of(scheduler, kind)
+    puppet = puppet_class(scheduler, puppet_class.script_of(script))
     puppet.join()
     return puppet
 
 
-def _manner(kind: str) -> type[Manner | ConsumerManner]:
-    from kafka_shim.lab.consumer_puppets import ConsumerManner
-
-    return Manner if kind == "classic" else ConsumerManner
-
-
-def kind_of_puppet(puppet: Puppet) -> str:
-    """Return the name of a puppet's kind."""
-    return next(kind for kind, classes in PUPPET_KINDS.items() if classes.puppet == type(puppet).__name__)
+def class_of(scheduler: Scheduler, kind: str) -> type[Puppet]:
+    """Return the class of the puppets of a kind. Raises ValueError, in one sentence, if this coordinator has none."""
+    kinds = {**PUPPET_KINDS, **scheduler.cluster.extension.puppets}
+    if kind not in kinds:
+        if experiment := with_puppets(kind):
+            raise ValueError(
+                f"The coordinator does not serve {experiment}: start it with --experimental, or experimental=[...]."
+            )
+        raise ValueError(f"There is no kind of puppet {kind!r}; there are {', '.join(kinds)}.")
+    module, _, name = kinds[kind].partition(":")
+    puppet_class: type[Puppet] = getattr(import_module(module), name)
+    return puppet_class

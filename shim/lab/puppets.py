@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kafka_shim.apis.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -133,7 +133,14 @@ class Place:
 
 
 class Puppet:
-    """One member. `owned` is its assignment, `generation` -1 while it is in none."""
+    """One member. `owned` is its assignment, `generation` -1 while it is in none.
+
+    `kind` is the kind of the puppet, `script_class` the class of its script, `manner_class` that of its manner.
+    """
+
+    kind: ClassVar[str] = "classic"
+    script_class: ClassVar[type[Any]] = Script
+    manner_class: ClassVar[type[Any]] = Manner
 
     def __init__(self, scheduler: Scheduler, script: Script) -> None:
         self.script = script
@@ -160,6 +167,14 @@ class Puppet:
         self._protocol = ""
         # The metadata of the member whose place it took, until its first JoinGroup is answered.
         self._offers: Sequence[tuple[str, bytes]] = ()
+
+    @classmethod
+    def script_of(cls, fields: Mapping[str, Any]) -> Any:
+        """Build a script; a `manner` may be a mapping. Raises ValueError, in one sentence."""
+        values = dict(fields)
+        if isinstance(manner := values.get("manner"), Mapping):
+            values["manner"] = cls.manner_class(**manner)
+        return cls.script_class(**values)
 
     @property
     def is_cooperative(self) -> bool:

@@ -303,11 +303,13 @@ class Replay:
         return node.groups
 
     def _loaded(self, line: Line) -> None:
-        records = _records(line["records"])
+        groups = self._groups(line["partition"])
+        # The store must know a record and its replacement as one.
+        records = list(groups.read(_records(line["records"])))
         self.store.fill(line["partition"], records)
         self.loader.forget(line["partition"])
         try:
-            self._groups(line["partition"]).load(line["partition"], records, self.now)
+            groups.load(line["partition"], records, self.now)
         except Exception:
             # As recorded, or the answers differ.
             log.exception("input %d failed", self.seq)

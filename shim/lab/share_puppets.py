@@ -19,6 +19,7 @@ __all__ = ["ConsumerScript", "SharePuppet"]
 class SharePuppet(ConsumerPuppet):
     """One member. `owned` are the partitions it may fetch, `generation` is its member epoch, -1 without one."""
 
+    kind = "share"
     api = "ShareGroupHeartbeat"
     key = ApiKey.SHARE_GROUP_HEARTBEAT
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.service import GroupService
@@ -21,6 +21,7 @@ from kafka_shim.lab import arguments
 from kafka_shim.lab.consumer_puppets import ConsumerPuppet, ConsumerScript
 from kafka_shim.lab.faults import Faults
 from kafka_shim.lab.interception import Interception
+from kafka_shim.lab.puppet_kinds import start_puppet
 from kafka_shim.lab.puppets import Puppet, Script
 from kafka_shim.lab.scheduler import Network, Scheduler
 from kafka_shim.lab.share_puppets import SharePuppet
@@ -37,11 +38,6 @@ from kafka_shim.server.journal import Ids, Journal
 from kafka_shim.server.journaled import encoded
 from kafka_shim.server.loading import Loader
 
-if TYPE_CHECKING:
-    from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet
-    from kafka_shim.lab.registered_puppets import RegisteredPuppet
-
-
 START: Final = 1000.0
 """Clock at the beginning of a simulation, in seconds."""
 WALL_OFFSET: Final = 1_700_000_000.0
@@ -53,7 +49,7 @@ class Simulation:
 
     `config` are text values by Kafka's configuration names; `topics` are partitions by name; `load_seconds` is the time
     that a node takes to load new partitions. With `watched` the events are kept, which takes time. A `journal` records
-    the inputs. `experimental` are names of experiments (`shim/server/experiments.py`).
+    the inputs. `experimental` are names of experiments (`shim/server/extensions.py`).
     """
 
     def __init__(
@@ -122,25 +118,23 @@ class Simulation:
         puppet.join()
         return puppet
 
-    def client_assignor_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ClientAssignorPuppet:
+    def client_assignor_puppet(self, group: str, topics: Sequence[str], **script: Any) -> Any:
         """Start a member that computes assignments itself; `script` are the other fields of `ClientAssignorScript`. The
         simulation must be `experimental=["client-assignors"]`.
         """
-        from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet, ClientAssignorScript
+        return self.start_puppet("client-assignors", group, topics, **script)
 
-        puppet = ClientAssignorPuppet(self.scheduler, ClientAssignorScript(group=group, topics=topics, **script))
-        puppet.join()
-        return puppet
-
-    def registered_puppet(self, group: str, topics: Sequence[str], **script: Any) -> RegisteredPuppet:
+    def registered_puppet(self, group: str, topics: Sequence[str], **script: Any) -> Any:
         """Start a member that registers with the controller of its group; `script` are the other fields of
         `RegisteredScript`. The simulation must be `experimental=["designs"]`.
         """
-        from kafka_shim.lab.registered_puppets import RegisteredPuppet, RegisteredScript
+        return self.start_puppet("registered", group, topics, **script)
 
-        puppet = RegisteredPuppet(self.scheduler, RegisteredScript(group=group, topics=topics, **script))
-        puppet.join()
-        return puppet
+    def start_puppet(self, kind: str, group: str, topics: Sequence[str], **script: Any) -> Any:
+        """Start a member of a kind that joins now, also of one that only an experiment has; `script` are the other
+        fields of its script. Raises ValueError, in one sentence, for a kind that the simulation does not serve.
+        """
+        return start_puppet(self.scheduler, kind, {"group": group, "topics": topics, **script})
 
     def group(self, name: str) -> GroupSnapshot:
         """Return the present state of a group."""

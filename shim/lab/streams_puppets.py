@@ -51,6 +51,8 @@ class StreamsPuppet(ConsumerPuppet):
     of the group's last status.
     """
 
+    kind = "streams"
+    script_class = StreamsScript
     api = "StreamsGroupHeartbeat"
     key = ApiKey.STREAMS_GROUP_HEARTBEAT
 

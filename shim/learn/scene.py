@@ -19,7 +19,6 @@ from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
 from kafka_shim.apis.wire.types import Array, Nested, Type, bytes_, uuid
 from kafka_shim.broker.batches import parse_batch
-from kafka_shim.lab.interception import API_NAMES
 from kafka_shim.lab.puppets import Manner, Puppet
 from kafka_shim.lab.scheduler import Link
 from kafka_shim.lab.simulator import Simulation
@@ -43,6 +42,7 @@ _PUPPETS_NAMES: Final = {
     "instance": "instance_id",
     **{name: name for name in ("think", "protocols", "topics", "group")},
 }
+_KEYS: Final = {api.name: key for key, api in APIS.items()}
 T = TypeVar("T")
 
 Pattern = Mapping[str, Any]
@@ -388,7 +388,7 @@ class Hand:
     def send(self, api: str, fields: Mapping[str, Any]) -> None:
         """Send a request with these fields; the others have their defaults."""
         cluster = self._simulation.cluster
-        key = API_NAMES[api]
+        key = _KEYS[api]
         version = PROFILES[cluster.config.release][key][1]
         request = self._filled(APIS[key].request, {"group_id": self._group} | dict(fields))
         data = frame(encode_request_header(key, version, next(self._numbers), self._name) + request.encode(version))

@@ -25,7 +25,7 @@ from kafka_shim.server.catalogue import Catalogue
 from kafka_shim.server.connection import Transport
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.events import EventFeed
-from kafka_shim.server.experiments import NONE, Experiment
+from kafka_shim.server.extensions import NONE, Extension
 from kafka_shim.server.failures import Failures
 from kafka_shim.server.journal import Inputs, Journal, Unjournaled
 from kafka_shim.server.journaled import JournaledSession, encoded
@@ -68,9 +68,9 @@ class ClusterConfig:
     """Identifies this run of the coordinator in the trace."""
     load_seconds: float = 0.0
     experimental: Sequence[str] = ()
-    """Names of experiments to serve as well; see `experiments.py`."""
-    extension: Experiment = NONE
-    """APIs of Kafka that only some servers have, in the form of an experiment."""
+    """Names of experiments to serve as well; see `extensions.py`."""
+    extension: Extension = NONE
+    """APIs of Kafka that only some servers have."""
     lasting: bool | None = None
     """True if groups and topics outlive the process, and topics keep their ids, which members of KIP-848 rely on. None:
     true unless the store is in memory."""
@@ -121,8 +121,11 @@ class Cluster:
         shared: SharedParts | None,
         topic_records: TopicRecords | None,
         offsets_logs: OffsetsLogs | None,
+        extension: Extension,
     ) -> None:
         self.config = config
+        self.extension = extension
+        """Its additions to the protocol of a release."""
         self.clock = config.clock
         self.wall_offset = config.wall_offset or 0.0
         """Seconds to add to `clock` for Unix time."""

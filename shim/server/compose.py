@@ -27,7 +27,6 @@ from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import SharedStore, Store
 from kafka_shim.security.tls import Tls
-from kafka_shim.server import experiments
 from kafka_shim.server.alarms import Alarms
 from kafka_shim.server.assignors import load_assignors
 from kafka_shim.server.catalogue import Catalogue
@@ -35,6 +34,7 @@ from kafka_shim.server.cluster import Cluster, ClusterConfig, SharedParts
 from kafka_shim.server.computations import Computations
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.events import EventFeed
+from kafka_shim.server.extensions import load as load_experiments
 from kafka_shim.server.failures import Failures
 from kafka_shim.server.journaled import JournaledComputations, JournaledDurability, JournaledLoader, JournaledTicks
 from kafka_shim.server.leases import Directory, Leases
@@ -119,7 +119,7 @@ class Composition:
             f"{name}={value}" for name, value in config.settings.items() if name in NAMES
         )
         self.partitions = self.group_config.offsets_topic_num_partitions
-        self.experiment = experiments.load(config.experimental).beside(config.extension)
+        self.extension = load_experiments(config.experimental).beside(config.extension)
         self.nodes: dict[int, Node] = {}
         self.outbox = outbox = Outbox()
         self.failures = failures = Failures()
@@ -197,13 +197,13 @@ class Composition:
 
     def make_nodes(self) -> None:
         """Create the brokers of this process."""
-        config, experiment, shared = self.config, self.experiment, self.shared
+        config, extension, shared = self.config, self.extension, self.shared
         peers = None if shared is None else shared.peers
         self.transactions = transactions = Transactions(
             self.topics, self.ownership.shard, self.partitions, self.epoch_ms, peers
         )
         transactions.completion.on_retry = _markers_again
-        rows: dict[int, Row] = {**dict(REQUESTS.items()), **experiment.rows}
+        rows: dict[int, Row] = {**dict(REQUESTS.items()), **extension.rows}
         assignors = load_assignors(self.group_config.group_consumer_assignors)
         for address in self.addresses:
             parts = NodeParts(
@@ -218,7 +218,7 @@ class Composition:
                 group_settings=self.group_settings,
                 share_states=self.share_states,
             )
-            groups = GroupService(address.id, parts, experiment.all_kinds(), self.ownership.locate, transactions)
+            groups = GroupService(address.id, parts, extension.all_kinds(), self.ownership.locate, transactions)
             broker = Broker(
                 address.id,
                 self.topics,
@@ -231,7 +231,7 @@ class Composition:
                 shared=None if shared is None else shared.catalogue,
                 clock_ahead=config.clock_ahead,
                 share_states=self.share_states,
-                experimental_apis=experiment.versions(),
+                more_apis=extension.versions(),
             )
             broker.remote_share_states = self.remote_share_states
             self.nodes[address.id] = Node(
@@ -241,7 +241,7 @@ class Composition:
                 self.outbox,
                 self.durability,
                 Exchanges(self.outbox, address.id),
-                Table(config.release, rows, experiment.apis),
+                Table(config.release, rows, extension.apis),
                 self.failures,
             )
 
@@ -287,6 +287,7 @@ class Composition:
             shared=shared,
             topic_records=self.topic_records,
             offsets_logs=self.offsets_logs,
+            extension=self.extension,
         )
         for node in self.nodes.values():
             node.alarms = self.ticks.alarms

@@ -7,12 +7,13 @@ from typing import Any, TypeAlias
 
 from kafka_shim.apis.expire_delegation_token import ExpireDelegationTokenResponse
 from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
 from kafka_shim.groups.interface import Client, Parked
 from kafka_shim.security.delegation import Removal, Tokens
 from kafka_shim.security.token_requests import create_token, describe_tokens, expire_token, renew_token
 from kafka_shim.server.cluster import Cluster
-from kafka_shim.server.experiments import Experiment
+from kafka_shim.server.extensions import Extension
 from kafka_shim.server.jointly import change_durably, change_together, once_durable
 from kafka_shim.server.requests import REQUESTS
 
@@ -20,7 +21,7 @@ Rule: TypeAlias = Callable[[Any, Client, Tokens, int], Message]
 """From a request, its client, the tokens and the time in ms since the epoch to the answer."""
 
 
-def requests_about(tokens: Tokens) -> Experiment:
+def requests_about(tokens: Tokens) -> Extension:
     """Return the rules of the four APIs on these tokens."""
     rules = {
         ApiKey.CREATE_DELEGATION_TOKEN: _durable(create_token, tokens),
@@ -28,7 +29,7 @@ def requests_about(tokens: Tokens) -> Experiment:
         ApiKey.EXPIRE_DELEGATION_TOKEN: _durable(expire_token, tokens),
         ApiKey.DESCRIBE_DELEGATION_TOKEN: _durable(_describe, tokens),
     }
-    return Experiment(rows={key: REQUESTS[key]._replace(rule=rule) for key, rule in rules.items()})
+    return Extension({APIS[key]: REQUESTS[key]._replace(rule=rule) for key, rule in rules.items()})
 
 
 def _describe(request: Any, client: Client, tokens: Tokens, now: int) -> Message:

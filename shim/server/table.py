@@ -118,8 +118,8 @@ class Endpoint:
 
 
 class Table:
-    """The entries of a broker of one release, which has `rows`, and also serves the `apis` of experiments. Entries are
-    created at their first use."""
+    """The entries of a broker of one release, which has `rows`, and also serves the `apis` that no release has. Entries
+    are created at their first use."""
 
     def __init__(self, release: str, rows: Mapping[int, Row], apis: Mapping[int, Api]) -> None:
         self.release = release

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from kafka_shim.apis.keys import ApiKey, ExperimentalKey
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
 )
+from kafka_shim.apis.private import FIRST_KEY
 from kafka_shim.apis.wire import Message, Struct, uuid_text
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.wire.source import Source
@@ -42,10 +43,9 @@ GROUP_KEYS: Final = frozenset(
         ApiKey.STREAMS_GROUP_HEARTBEAT,
         ApiKey.STREAMS_GROUP_DESCRIBE,
         ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
-        *ExperimentalKey,
     }
 )
-"""The APIs with exchanges in the trace: those about groups and offsets."""
+"""The APIs of Kafka with exchanges in the trace: those about groups and offsets. All private ones have them too."""
 TERSE: Final = frozenset({OffsetCommitRequest, OffsetCommitResponse})
 """The messages that show only the fields of their version, and topics by name: commits are half of most traces, and
 long."""
@@ -65,7 +65,7 @@ class Exchanges:
     def parked(self, exchange: Call) -> None:
         """Add an event for a request that was parked."""
         endpoint, request = exchange.endpoint, exchange.request
-        if endpoint.key in GROUP_KEYS:
+        if endpoint.key in GROUP_KEYS or endpoint.key >= FIRST_KEY:
             self._outbox.event(
                 "parked",
                 conn=exchange.session.number,
@@ -79,7 +79,7 @@ class Exchanges:
     def answered(self, exchange: Call) -> None:
         """Add an event for a request that is answered, if a listener wants it."""
         key = exchange.endpoint.key
-        if key not in GROUP_KEYS:
+        if key not in GROUP_KEYS and key < FIRST_KEY:
             return
         number = self.rare.number(key, exchange.client.client_id, exchange.request, error_in(exchange.response))
         if number or self._outbox.tracing:

@@ -11,11 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet as ClientAssignorPuppet
-    from kafka_shim.lab.client_assignor_puppets import ClientAssignorScript as ClientAssignorScript
-    from kafka_shim.lab.client_assignor_puppets import MemberView as MemberView
-    from kafka_shim.lab.client_assignor_puppets import PuppetAssignor as PuppetAssignor
-    from kafka_shim.lab.client_assignor_puppets import Share as Share
+    from kafka_shim.experiments.client_assignors.puppets import ClientAssignorPuppet as ClientAssignorPuppet
+    from kafka_shim.experiments.client_assignors.puppets import ClientAssignorScript as ClientAssignorScript
+    from kafka_shim.experiments.client_assignors.puppets import MemberView as MemberView
+    from kafka_shim.experiments.client_assignors.puppets import PuppetAssignor as PuppetAssignor
+    from kafka_shim.experiments.client_assignors.puppets import Share as Share
     from kafka_shim.lab.consumer_puppets import ConsumerManner as ConsumerManner
     from kafka_shim.lab.consumer_puppets import ConsumerPuppet as ConsumerPuppet
     from kafka_shim.lab.consumer_puppets import ConsumerScript as ConsumerScript
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from kafka_shim.testing.waits import ForgottenWaits as ForgottenWaits
 
 _HOME: Final = {
-    "ClientAssignorPuppet": "kafka_shim.lab.client_assignor_puppets",
-    "ClientAssignorScript": "kafka_shim.lab.client_assignor_puppets",
-    "PuppetAssignor": "kafka_shim.lab.client_assignor_puppets",
-    "MemberView": "kafka_shim.lab.client_assignor_puppets",
-    "Share": "kafka_shim.lab.client_assignor_puppets",
+    "ClientAssignorPuppet": "kafka_shim.experiments.client_assignors.puppets",
+    "ClientAssignorScript": "kafka_shim.experiments.client_assignors.puppets",
+    "PuppetAssignor": "kafka_shim.experiments.client_assignors.puppets",
+    "MemberView": "kafka_shim.experiments.client_assignors.puppets",
+    "Share": "kafka_shim.experiments.client_assignors.puppets",
     "ConsumerManner": "kafka_shim.lab.consumer_puppets",
     "ConsumerPuppet": "kafka_shim.lab.consumer_puppets",
     "ConsumerScript": "kafka_shim.lab.consumer_puppets",

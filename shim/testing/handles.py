@@ -23,8 +23,8 @@ from kafka_shim.testing.calls import explains_calls
 from kafka_shim.testing.thread import CoordinatorThread
 
 if TYPE_CHECKING:
-    from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet, PuppetAssignor
-    from kafka_shim.lab.registered_puppets import RegisteredPuppet
+    from kafka_shim.experiments.client_assignors.puppets import ClientAssignorPuppet, PuppetAssignor
+    from kafka_shim.experiments.registered.puppets import RegisteredPuppet
 
 T = TypeVar("T")
 

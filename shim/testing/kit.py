@@ -29,7 +29,7 @@ from kafka_shim.lab.faults import Fault
 from kafka_shim.lab.group_waits import STORY_LINES, TIMEOUT, GroupWaits, NotReached
 from kafka_shim.lab.interception import MATCH_FIELDS, similar, split_match
 from kafka_shim.lab.killed import Killed
-from kafka_shim.lab.puppet_kinds import start_puppet
+from kafka_shim.lab.puppet_kinds import class_of, start_puppet
 from kafka_shim.lab.puppets import Manner, Puppet, Script
 from kafka_shim.lab.scheduler import Scheduler
 from kafka_shim.persistence.files import private
@@ -42,9 +42,9 @@ from kafka_shim.testing.waits import Waits, awaited
 from kafka_shim.trace.events import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet
+    from kafka_shim.experiments.client_assignors.puppets import ClientAssignorPuppet
+    from kafka_shim.experiments.registered.puppets import RegisteredPuppet, RegisteredScript
     from kafka_shim.lab.consumer_puppets import ConsumerManner, ConsumerPuppet, ConsumerScript
-    from kafka_shim.lab.registered_puppets import RegisteredPuppet, RegisteredScript
     from kafka_shim.lab.share_puppets import SharePuppet
     from kafka_shim.lab.streams_puppets import StreamsPuppet, StreamsScript
 
@@ -189,27 +189,21 @@ class Kit(LabWorkbench):
         """Start a scripted member that computes assignments itself; `script` are the other fields of
         `ClientAssignorScript`. The coordinator must serve the experiment `client-assignors`.
         """
-        from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet, ClientAssignorScript
-
-        if "client-assignors" not in self.cluster.config.experimental:
-            raise ValueError("The coordinator does not serve client-assignors: start it with experimental=[...].")
-        self._check_topics(topics)
-        fields = {"group": group, "topics": topics} | script
-        puppet = ClientAssignorPuppet(self.scheduler, build(ClientAssignorScript, "A puppet", fields))
-        puppet.join()
+        puppet: ClientAssignorPuppet = self._puppet_of("client-assignors", {"group": group, "topics": topics} | script)
         return puppet
 
     def registered_puppet(self, group: str, topics: Sequence[str], **script: Any) -> RegisteredPuppet:
         """Start a scripted member that registers with the controller of its group, as before Kafka 0.9; `script` are
         the other fields of `RegisteredScript`. The coordinator must serve the experiment `designs`.
         """
-        from kafka_shim.lab.registered_puppets import RegisteredPuppet, RegisteredScript
-
-        if "designs" not in self.cluster.config.experimental:
-            raise ValueError("The coordinator does not serve designs: start it with experimental=[...].")
-        self._check_topics(topics)
         fields = {"group": group, "topics": topics, "heartbeat_interval": HEARTBEAT_SECONDS} | script
-        puppet = RegisteredPuppet(self.scheduler, build(RegisteredScript, "A puppet", fields))
+        puppet: RegisteredPuppet = self._puppet_of("registered", fields)
+        return puppet
+
+    def _puppet_of(self, kind: str, fields: dict[str, Any]) -> Any:
+        puppet_class = class_of(self.scheduler, kind)
+        self._check_topics(fields["topics"])
+        puppet = puppet_class(self.scheduler, build(puppet_class.script_class, "A puppet", fields))
         puppet.join()
         return puppet
 

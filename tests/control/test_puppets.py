@@ -1,7 +1,6 @@
 """Over HTTP: puppets, faults awaited, a store that fails; and that the API knows all that the kit does."""
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any, get_args
 
 import httpx
@@ -10,8 +9,10 @@ import pytest
 from kafka_shim.control.operations import acts, faults, matching
 from kafka_shim.lab.client_assignors import ASSIGNORS
 from kafka_shim.lab.interception import MATCH_FIELDS
-from kafka_shim.lab.puppet_kinds import PUPPET_KINDS
+from kafka_shim.lab.puppet_kinds import PUPPET_KINDS, class_of
 from kafka_shim.lab.puppets import Manner
+from kafka_shim.lab.simulator import Simulation
+from kafka_shim.server.extensions import load
 from kafka_shim.testing import CoordinatorServer
 from kafka_shim.trace.events import FAULT_ACTIONS
 
@@ -22,6 +23,8 @@ PUPPETS_WITHOUT = {
     "client-assignors": {"pattern", "assignor"},
 }
 """Fields of a puppet that have no effect in a kind."""
+EXPERIMENTS = ["client-assignors", "designs"]
+KINDS = [*PUPPET_KINDS, *load(EXPERIMENTS).puppets]
 
 
 def kind_of(body: Any) -> str:
@@ -83,10 +86,9 @@ def test_a_store_fails_until_it_is_repaired(server: CoordinatorServer, ask: Any)
 @pytest.fixture(scope="module")
 def experimental() -> Iterator[Any]:
     """A function that sends requests to a server with the experiments."""
-    names = ["client-assignors", "designs"]
     config = {"group.streams.initial.rebalance.delay.ms": "0"}
     with (
-        CoordinatorServer(topics={"orders": 4}, control=True, experimental=names, config=config) as server,
+        CoordinatorServer(topics={"orders": 4}, control=True, experimental=EXPERIMENTS, config=config) as server,
         httpx.Client(base_url=server.control_url, timeout=20) as http,
     ):
 
@@ -98,7 +100,7 @@ def experimental() -> Iterator[Any]:
         yield ask
 
 
-@pytest.mark.parametrize("kind", PUPPET_KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_puppet_of_every_kind_joins_shares_and_leaves(kind: str, experimental: Any) -> None:
     ask = experimental
     group = f"every-{kind}"
@@ -149,14 +151,16 @@ def test_a_puppet_says_assignors_over_http_and_another_rewinds_its_group(experim
 
 def test_a_kind_that_the_coordinator_does_not_serve_is_refused(ask: Any) -> None:
     refused = ask("POST", "/v1/puppets", 409, kind="registered", group="g", topics=["orders"])
-    assert refused["message"] == "The coordinator does not serve designs: start it with --experimental."
+    assert refused["message"] == (
+        "The coordinator does not serve designs: start it with --experimental, or experimental=[...]."
+    )
     unknown = ask("POST", "/v1/puppets", 400, kind="clasic", group="g", topics=["orders"])
     assert unknown["message"].endswith("Did you mean 'classic'?")
     other = ask("POST", "/v1/puppets", 400, kind="share", group="g", topics=["orders"], protocols=["range"])
     assert "protocols" in other["message"]
 
 
-@pytest.mark.parametrize("kind", PUPPET_KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_simulation_of_every_kind_is_played_at_once(kind: str, ask: Any) -> None:
     puppet = {"kind": kind, "group": "billing", "topics": ["orders"]}
     body = {
@@ -165,7 +169,7 @@ def test_a_simulation_of_every_kind_is_played_at_once(kind: str, ask: Any) -> No
         "steps": [{"at": 100, "member": 1, "act": {"do": "crash"}}],
         "seconds": 300,
         "network": {"least": 0.001, "most": 0.02},
-        "experimental": ["client-assignors", "designs"],
+        "experimental": EXPERIMENTS,
         "seed": 7,
     }
     played = ask("POST", "/v1/simulations", **body)
@@ -196,10 +200,10 @@ def test_the_api_knows_every_fault_match_and_manner() -> None:
     assert {kind.__struct_config__.tag for kind in get_args(faults.AnyFault)} == set(FAULT_ACTIONS)
     assert set(matching.Match.__struct_fields__) == MATCH_FIELDS
     assert set(acts.Manner.__struct_fields__) == set(Manner.__dataclass_fields__)
-    assert {kind_of(each) for each in BODIES} == set(PUPPET_KINDS)
+    assert {kind_of(each) for each in BODIES} == set(KINDS)
+    scheduler = Simulation(experimental=EXPERIMENTS).scheduler
     for each in BODIES:
-        classes = PUPPET_KINDS[kind_of(each)]
-        script = getattr(import_module(f"kafka_shim.lab.{classes.module}"), classes.script)
+        script = class_of(scheduler, kind_of(each)).script_class
         without = PUPPETS_WITHOUT.get(kind_of(each), set())
         assert set(each.__struct_fields__) == set(script.__dataclass_fields__) - without
     (protocols, _) = get_args(acts.CreatePuppet.__annotations__["protocols"]) or (None, None)

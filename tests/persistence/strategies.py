@@ -240,10 +240,6 @@ own_pairs = st.one_of(
         ),
     ),
     st.tuples(st.builds(records.GroupOptionsKey, names), st.builds(records.GroupOptionsValue, st.booleans(), int32s)),
-    st.tuples(
-        st.builds(records.RegisteredGroupKey, names),
-        st.builds(records.RegisteredGroupValue, int32s, int64s, st.booleans(), st.lists(names, max_size=3)),
-    ),
     st.tuples(st.builds(records.DocumentKey, names, names), st.builds(records.DocumentValue, st.binary(max_size=9))),
     st.tuples(
         st.builds(records.ShareGroupStartsKey, names),

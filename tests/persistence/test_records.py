@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.wire import Message, array, field
 from kafka_shim.persistence import records
 from kafka_shim.persistence.records import (
@@ -138,15 +137,15 @@ class TargetOfKafka(Message, versions="0", flexible="0+"):
     topic_partitions: list[records.TopicPartitions] = field(array(records.TopicPartitions))
 
 
-def test_experiments_write_tags_that_kafka_skips() -> None:
+def test_extensions_write_a_tag_that_kafka_skips() -> None:
     key = records.ConsumerGroupTargetAssignmentMemberKey("g", "m")
     partitions = [records.TopicPartitions(bytes(16), [1])]
-    plain, more = (records.ConsumerGroupTargetAssignmentMemberValue(partitions, *tags) for tags in ((), (7, 2, b"y")))
+    plain, more = (records.ConsumerGroupTargetAssignmentMemberValue(partitions, *tags) for tags in ((), (b"y",)))
     assert encode_value(key, plain)[2:] == TargetOfKafka(partitions).encode(0)
     assert decode_value(key, encode_value(key, more)) == more
     assert TargetOfKafka.decode(encode_value(key, more)[2:], 0) == TargetOfKafka(partitions)
     member = records.ConsumerGroupMemberMetadataValue(None, None, "c", "/h", ["t"], None, 1, None, None)
-    member.client_assignors = [ClientAssignor("a", 0, 2, 1, 2, b"x")]
+    member.extension = b"x"
     of_member = records.ConsumerGroupMemberMetadataKey("g", "m")
     assert decode_value(of_member, encode_value(of_member, member)) == member
 
@@ -207,7 +206,6 @@ def test_keys_of_two_types_are_never_equal(name: str) -> None:
         records.PendingOffsetKey(name, name, 0, 0),
         records.TransactionKey(name),
         records.GroupOptionsKey(name),
-        records.RegisteredGroupKey(name),
         records.DocumentKey(name, name),
         records.ShareGroupStartsKey(name),
     ]

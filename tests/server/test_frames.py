@@ -8,10 +8,6 @@ from typing import Any
 import pytest
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafka_shim.apis.experimental.client_assignor_heartbeat import ClientAssignorHeartbeatRequest
-from kafka_shim.apis.experimental.controller_create_group import ControllerCreateGroupRequest
-from kafka_shim.apis.experimental.controller_heartbeat import ControllerHeartbeatRequest
-from kafka_shim.apis.experimental.register_consumer import RegisterConsumerRequest
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.join_group import JoinGroupResponse
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
@@ -22,6 +18,12 @@ from kafka_shim.apis.streams_group_heartbeat import (
     Topology,
 )
 from kafka_shim.broker.topics import Node as Address
+from kafka_shim.experiments.client_assignors.messages import ClientAssignorHeartbeatRequest
+from kafka_shim.experiments.registered.messages import (
+    ControllerCreateGroupRequest,
+    ControllerHeartbeatRequest,
+    RegisterConsumerRequest,
+)
 from kafka_shim.server import frames as frames_module
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.compose import make_cluster

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from kafka_shim.control.lab_workbench import LabWorkbench
 from kafka_shim.control.operation import TIMEOUT, Answer, Body, Operation, Timeout
-from kafka_shim.control.operations.matching import Match, Matched, set_fields
+from kafka_shim.control.operations.matching import API_NAMES, Match, Matched, check_name, set_fields
 from kafka_shim.control.problems import Problem
 from kafka_shim.lab.barriers import NAMED_POINTS, Barrier
 from kafka_shim.lab.group_waits import NotReached
-from kafka_shim.lab.interception import API_NAMES, split_match
+from kafka_shim.lab.interception import api_names, split_match
 
-if TYPE_CHECKING:
-    Point = str
-else:
-    Point = Enum("Point", {name: name for name in ("request", "answer", *NAMED_POINTS, *sorted(API_NAMES))})
+_POINTS: Final = ("request", "answer", *NAMED_POINTS)
+Point = Annotated[
+    str,
+    Meta(
+        description="`request` or `answer`, a named point, or an API for its requests.",
+        extra_json_schema={"enum": [*_POINTS, *API_NAMES]},
+    ),
+]
 
 
 class CreateBarrier(Match, kw_only=True):
     """The requests to hold, and the point at which to hold them."""
 
-    point: Annotated[Point, Meta(description="`request` or `answer`, a named point, or an API for its requests.")]
+    point: Point
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name(self.point, (*_POINTS, *api_names()))
 
 
 class HeldRequest(Answer, kw_only=True):

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.operation import MAX_TEXT
-from kafka_shim.lab.interception import API_NAMES, error_code
+from kafka_shim.lab.interception import api_names, error_code, similar
 
 if TYPE_CHECKING:
-    Api = str
     ErrorName = str
     FailureName = str
 else:
-    Api = Enum("Api", {name: name for name in sorted(API_NAMES)})
     ErrorName = Enum("ErrorName", {each.name: each.name for each in ErrorCode})
     FailureName = Enum("FailureName", {each.name: each.name for each in ErrorCode if each})
+
+API_NAMES: Final = sorted(api.name for api in APIS.values())
+"""Names of Kafka's APIs, for the schema; a server with experiments accepts the names of theirs too."""
+
+Api = Annotated[str, Meta(description="Name of an API.", extra_json_schema={"enum": API_NAMES})]
 
 AnyError = Annotated[int, Meta(ge=int(min(ErrorCode)), le=int(max(ErrorCode)))] | ErrorName
 """An error of Kafka's protocol by number or name, NONE included."""
@@ -32,7 +37,7 @@ _Wild = Annotated[str, Meta(max_length=MAX_TEXT, description="`*` and `?` as in 
 class Match(Struct, forbid_unknown_fields=True, kw_only=True):
     """The requests that match; a field that is left out matches all."""
 
-    api: Annotated[Api, Meta(description="Name of an API.")] | UnsetType = UNSET
+    api: Api | UnsetType = UNSET
     group: _Wild | UnsetType = UNSET
     member: _Wild | UnsetType = UNSET
     instance: _Wild | UnsetType = UNSET
@@ -44,6 +49,10 @@ class Match(Struct, forbid_unknown_fields=True, kw_only=True):
     role: Literal["leader", "follower"] | UnsetType = UNSET
     broker: Annotated[int, Meta(ge=0, le=2**31 - 1, description="Id of the receiving broker.")] | UnsetType = UNSET
     error: Annotated[AnyError, Meta(description="Error of the answer; only answers have one.")] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if self.api is not UNSET:
+            check_name(self.api, api_names())
 
 
 class Matched(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -59,6 +68,12 @@ class Matched(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=Tr
     role: str | UnsetType = UNSET
     broker: int | UnsetType = UNSET
     error: int | UnsetType = UNSET
+
+
+def check_name(name: str, names: Collection[str]) -> None:
+    """Check the name of an API, or of a point. Raises ValueError, in one sentence."""
+    if name not in names:
+        raise ValueError(f"{name!r} is not one of the names; {similar(name, names)}")
 
 
 def set_fields(body: Struct) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from kafka_shim.control.lab_workbench import LabWorkbench
 from kafka_shim.control.operation import Answer, Choice, Operation, Owned
 from kafka_shim.control.operations.acts import AnyAct, AnyPuppet, CreatePuppet, act, kind_of, script_of
 from kafka_shim.control.problems import Problem
-from kafka_shim.lab.puppet_kinds import kind_of_puppet
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.server.refusals import Refused
 
@@ -102,7 +101,7 @@ def puppet_shown(number: int, puppet: Puppet) -> PuppetShown:
         positions.setdefault(topic, {})[str(partition)] = offset
     return PuppetShown(
         puppet=number,
-        kind=kind_of_puppet(puppet),
+        kind=puppet.kind,
         group=puppet.script.group,
         client_id=puppet.script.client_id,
         instance_id=puppet.script.instance_id,

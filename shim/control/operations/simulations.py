@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import trio
 from msgspec import Meta, field
@@ -33,6 +33,7 @@ _KEPT: Final = read_by("simulation")
 _ROUND: Final = frozenset({"PreparingRebalance", "Registering"})
 
 Moment = Annotated[float, Meta(ge=0, le=MOST_SECONDS, description="Seconds from the start.")]
+Experiment = Annotated[str, Meta(min_length=1, max_length=249)]
 Delay = Annotated[float, Meta(ge=0, le=60)]
 
 
@@ -75,7 +76,9 @@ class Simulate(Body, kw_only=True):
         default_factory=dict
     )
     network: SimulatedNetwork = field(default_factory=SimulatedNetwork)
-    experimental: Annotated[tuple[Literal["client-assignors", "designs"], ...], Meta(max_length=2)] = ()
+    experimental: Annotated[
+        tuple[Experiment, ...], Meta(max_length=10, description="Names of experiments, as for `serve --experimental`.")
+    ] = ()
 
 
 class SimulatedOwner(Answer, kw_only=True):

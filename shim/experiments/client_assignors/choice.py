@@ -9,26 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kafka_shim.apis.client_assignor import ClientAssignor
+from kafka_shim.experiments.client_assignors.messages import ClientAssignor
+from kafka_shim.experiments.client_assignors.records import assignors_from_bytes
 from kafka_shim.groups.consumer.member import Member
+
+
+def assignors_of(member: Member) -> tuple[ClientAssignor, ...]:
+    """Return the assignors of a member, the preferred one first."""
+    return assignors_from_bytes(member.extension)
 
 
 def assignor_of(member: Member, name: str) -> ClientAssignor | None:
     """Return a member's entry for an assignor; None if it has none of that name."""
-    return next((each for each in member.client_assignors if each.name == name), None)
+    return next((each for each in assignors_of(member) if each.name == name), None)
 
 
 def elect(members: Collection[Member]) -> str | None:
     """Return the usable assignor that most members prefer; of equal votes, the one that an earlier member voted for.
     None if the coordinator must assign.
     """
-    shared = [{each.name for each in member.client_assignors} for member in members]
+    shared = [{each.name for each in assignors_of(member)} for member in members]
     usable = {name for name in set.intersection(*shared) if computers(members, name)} if shared else set()
     if not usable:
         return None
     votes: dict[str, int] = {}
     for member in members:
-        vote = next(each.name for each in member.client_assignors if each.name in usable)
+        vote = next(each.name for each in assignors_of(member) if each.name in usable)
         votes[vote] = votes.get(vote, 0) + 1
     return max(votes, key=votes.__getitem__)
 

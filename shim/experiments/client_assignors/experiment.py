@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kafka_shim.apis.experimental import (
-    client_assignor_heartbeat,
-    consumer_group_install_assignment,
-    consumer_group_prepare_assignment,
-)
 from kafka_shim.experiments.client_assignors.kind import KIND
-from kafka_shim.server.experiments import Experiment
+from kafka_shim.experiments.client_assignors.messages import HEARTBEAT, INSTALL, PREPARE
+from kafka_shim.server.extensions import Extension
 from kafka_shim.server.requests import DESCRIBE, GROUP_VERSION, READ, group, member_with_epoch, topics
 from kafka_shim.server.rows import Row, Sender
 
@@ -22,21 +18,17 @@ def _member(request: Any) -> Sender:
     return Sender(request.member_id, None, request.member_epoch)
 
 
-_HEARTBEAT: Final = client_assignor_heartbeat.API
-_PREPARE: Final = consumer_group_prepare_assignment.API
-_INSTALL: Final = consumer_group_install_assignment.API
-
-EXPERIMENT: Final = Experiment(
-    apis={api.key: api for api in (_HEARTBEAT, _PREPARE, _INSTALL)},
-    rows={
-        _HEARTBEAT.key: Row(
-            lambda r, c: c.groups.ask(r, _HEARTBEAT.error, c.client, c, c.arrived),
+EXTENSION: Final = Extension(
+    requests={
+        HEARTBEAT: Row(
+            lambda r, c: c.groups.ask(r, HEARTBEAT.error, c.client, c, c.arrived),
             (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or [])),
             member_with_epoch,
             feature=GROUP_VERSION,
         ),
-        _PREPARE.key: Row(lambda r, c: c.groups.ask(r, _PREPARE.error), (group(READ),), _member, feature=GROUP_VERSION),
-        _INSTALL.key: Row(lambda r, c: c.groups.ask(r, _INSTALL.error), (group(READ),), _member, feature=GROUP_VERSION),
+        PREPARE: Row(lambda r, c: c.groups.ask(r, PREPARE.error), (group(READ),), _member, feature=GROUP_VERSION),
+        INSTALL: Row(lambda r, c: c.groups.ask(r, INSTALL.error), (group(READ),), _member, feature=GROUP_VERSION),
     },
     kinds=(KIND,),
+    puppets={"client-assignors": "kafka_shim.experiments.client_assignors.puppets:ClientAssignorPuppet"},
 )

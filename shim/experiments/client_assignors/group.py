@@ -1,7 +1,7 @@
 """State of a consumer group with target assignments that its members may compute; it extends `ConsumerGroup`.
 
-The current delegation is only in memory: after a failover it begins again. Records hold the members' assignors and the
-computed assignments, in `consumer/group.py`.
+The current delegation is only in memory: after a failover it begins again. The records of the consumer group hold the
+members' assignors and the computed assignments (`records.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kafka_shim.experiments.client_assignors.choice import elect
+from kafka_shim.experiments.client_assignors.records import AssignedMetadata, metadata_from_bytes
 from kafka_shim.groups.consumer.group import ConsumerGroup, ConsumerRules
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.timers import Timer
@@ -69,6 +70,10 @@ class ClientAssignedGroup(ConsumerGroup):
     def leader(self) -> str | None:
         """The member that computes at the moment."""
         return None if self.delegation is None else self.delegation.member_id
+
+    def metadata_of(self, member_id: str) -> AssignedMetadata:
+        """Return the output of a client's assignor for a member, without the partitions."""
+        return metadata_from_bytes(self.target_extensions.get(member_id, b""))
 
     def release(self) -> None:
         super().release()

@@ -9,16 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from kafka_shim.apis.experimental.client_assignor_heartbeat import (
-    Assignment,
-    ClientAssignorHeartbeatRequest,
-    ClientAssignorHeartbeatResponse,
-    error,
-)
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.experiments.client_assignors.choice import elect
 from kafka_shim.experiments.client_assignors.delegation import computes
 from kafka_shim.experiments.client_assignors.group import ClientAssignedGroup
+from kafka_shim.experiments.client_assignors.messages import (
+    Assignment,
+    ClientAssignorHeartbeatRequest,
+    ClientAssignorHeartbeatResponse,
+    refused,
+)
+from kafka_shim.experiments.client_assignors.records import NO_METADATA, assignors_to_bytes
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.change import Change
@@ -32,7 +33,6 @@ from kafka_shim.groups.consumer.heartbeat import (
 )
 from kafka_shim.groups.consumer.heartbeat import check_request as check_plain_request
 from kafka_shim.groups.consumer.member import Member
-from kafka_shim.groups.consumer.records import NO_METADATA
 from kafka_shim.groups.epochs import offload
 from kafka_shim.groups.epochs.member import LEAVE, LEAVE_STATIC
 from kafka_shim.groups.epochs.requests import check_not_blank
@@ -75,11 +75,11 @@ class _QueuedHeartbeat(offload.QueuedRequest):
                 member_id, epoch = request.member_id, request.member_epoch
                 leave(shard, self.plain, now)
                 return ClientAssignorHeartbeatResponse(member_id=member_id, member_epoch=epoch)
-            assignors = None if request.client_assignors is None else tuple(request.client_assignors)
-            outcome = apply_heartbeat(shard, self.plain, request.member_id, self.client, now, ClientChange, assignors)
+            extension = None if request.client_assignors is None else assignors_to_bytes(request.client_assignors)
+            outcome = apply_heartbeat(shard, self.plain, request.member_id, self.client, now, ClientChange, extension)
         except Refusal as refusal:
             shard.outbox.touch(shard)
-            return error(request, refusal.code, refusal.message)
+            return refused(request, refusal.code, refusal.message)
         group, member = outcome.group, outcome.member
         assert isinstance(group, ClientAssignedGroup)
         return ClientAssignorHeartbeatResponse(
@@ -91,7 +91,7 @@ class _QueuedHeartbeat(offload.QueuedRequest):
         )
 
     def refuse(self, code: int) -> ClientAssignorHeartbeatResponse:
-        return error(self.request, code)
+        return refused(self.request, code)
 
 
 def _without_assignors(request: ClientAssignorHeartbeatRequest) -> ConsumerGroupHeartbeatRequest:
@@ -134,7 +134,7 @@ class ClientChange(Change):
     def renew_epoch(self, member: Member, updated: Member, cause: Cause | None) -> int:
         """Return the new group epoch; a change of the assignors or their metadata also makes one."""
         group = self.group
-        if cause is None and updated.client_assignors != member.client_assignors:
+        if cause is None and updated.extension != member.extension:
             cause = Cause.SUBSCRIPTION_CHANGED
         group_epoch = super().renew_epoch(member, updated, cause)
         if group.group_epoch or elect([updated]) is None:
@@ -177,7 +177,7 @@ def _assignment(group: ClientAssignedGroup, outcome: Outcome) -> Assignment | No
     metadata, pending = NO_METADATA, NO_PARTITIONS
     if member.epoch == group.target_epoch:
         if group.client_assignor is not None:
-            metadata = group.target_metadata.get(member.member_id, NO_METADATA)
+            metadata = group.metadata_of(member.member_id)
         target = group.targets.get(member.member_id, NO_PARTITIONS)
         waited = {topic: aim - member.assigned.get(topic, frozenset()) for topic, aim in target.items()}
         pending = {topic: numbers for topic, numbers in waited.items() if numbers}

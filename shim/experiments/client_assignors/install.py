@@ -11,25 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafka_shim.apis.consumer_group_heartbeat import TopicPartitions
-from kafka_shim.apis.experimental.consumer_group_install_assignment import (
-    ConsumerGroupInstallAssignmentRequest,
-    ConsumerGroupInstallAssignmentResponse,
-    InstalledMember,
-)
-from kafka_shim.apis.experimental.consumer_group_prepare_assignment import (
-    ConsumerGroupPrepareAssignmentRequest,
-    ConsumerGroupPrepareAssignmentResponse,
-    PreparedMember,
-    PreparedTopic,
-)
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.experiments.client_assignors import events
 from kafka_shim.experiments.client_assignors.choice import assignor_of, computers
 from kafka_shim.experiments.client_assignors.delegation import end, in_flight
 from kafka_shim.experiments.client_assignors.group import ClientAssignedGroup, Delegation, Subject
+from kafka_shim.experiments.client_assignors.messages import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+    InstalledMember,
+    PreparedMember,
+    PreparedTopic,
+)
+from kafka_shim.experiments.client_assignors.records import NO_METADATA, AssignedMetadata, metadata_to_bytes
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.consumer import records
-from kafka_shim.groups.consumer.records import NO_METADATA, AssignedMetadata
 from kafka_shim.groups.epochs.records import Record, Target
 from kafka_shim.groups.interface import Refusal
 from kafka_shim.groups.shard import Shard
@@ -172,7 +170,7 @@ def _with_error(group: ClientAssignedGroup, error: int) -> Assigned:
     return {
         member_id: (
             group.targets.get(member_id, NO_PARTITIONS),
-            group.target_metadata.get(member_id, NO_METADATA)._replace(error=error),
+            group.metadata_of(member_id)._replace(error=error),
         )
         for member_id in group.members
     }
@@ -185,9 +183,9 @@ def _records(group: ClientAssignedGroup, delegation: Delegation, assigned: Assig
     written = []
     for member_id, (partitions, metadata) in assigned.items():
         heir = _heir(group, delegation, member_id)
-        is_new = (partitions, metadata) != (group.targets.get(heir), group.target_metadata.get(heir, NO_METADATA))
+        is_new = (partitions, metadata) != (group.targets.get(heir), group.metadata_of(heir))
         if heir in group.members and is_new:
-            written.append(records.target_assignment(group.group_id, heir, partitions, metadata))
+            written.append(records.target_assignment(group.group_id, heir, partitions, metadata_to_bytes(metadata)))
     return [*written, records.CLASSES.target_epoch_record(group.group_id, delegation.group_epoch)]
 
 

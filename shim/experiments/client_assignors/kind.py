@@ -8,13 +8,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from kafka_shim.apis.experimental.client_assignor_heartbeat import ClientAssignorHeartbeatRequest
-from kafka_shim.apis.experimental.consumer_group_install_assignment import ConsumerGroupInstallAssignmentRequest
-from kafka_shim.apis.experimental.consumer_group_prepare_assignment import ConsumerGroupPrepareAssignmentRequest
 from kafka_shim.experiments.client_assignors import delegation
 from kafka_shim.experiments.client_assignors.group import ClientAssignedGroup, TimerKind
 from kafka_shim.experiments.client_assignors.heartbeat import check_request, heartbeat
 from kafka_shim.experiments.client_assignors.install import install, prepare
+from kafka_shim.experiments.client_assignors.messages import (
+    ClientAssignorHeartbeatRequest,
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+)
 from kafka_shim.groups.consumer.kind import KIND as CONSUMER
 from kafka_shim.groups.consumer.kind import RULES as CONSUMER_RULES
 from kafka_shim.groups.consumer.kind import heartbeat_row

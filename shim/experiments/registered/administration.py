@@ -5,19 +5,20 @@ The server adds the address of the controller.
 
 from __future__ import annotations
 
-from kafka_shim.apis.experimental.controller_create_group import (
-    ControllerCreateGroupRequest,
-    ControllerCreateGroupResponse,
-)
-from kafka_shim.apis.experimental.controller_list_groups import GroupInfo
-from kafka_shim.apis.experimental.rewind_consumer import RewindConsumerRequest, RewindConsumerResponse
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.experiments.registered.group import RegisteredGroup
+from kafka_shim.experiments.registered.messages import (
+    ControllerCreateGroupRequest,
+    ControllerCreateGroupResponse,
+    GroupInfo,
+    RewindConsumerRequest,
+    RewindConsumerResponse,
+)
+from kafka_shim.experiments.registered.records import RegisteredGroupKey, RegisteredGroupValue
 from kafka_shim.experiments.registered.rounds import rewind as begin_rewind
 from kafka_shim.groups import events
 from kafka_shim.groups.offsets import delete_all
 from kafka_shim.groups.shard import Shard
-from kafka_shim.persistence.records import RegisteredGroupKey, RegisteredGroupValue
 
 
 def create(shard: Shard, request: ControllerCreateGroupRequest) -> ControllerCreateGroupResponse:

@@ -8,28 +8,24 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kafka_shim.apis.experimental import (
-    controller_create_group,
-    controller_delete_group,
-    controller_heartbeat,
-    controller_list_groups,
-    register_consumer,
-    rewind_consumer,
-)
-from kafka_shim.apis.experimental.controller_delete_group import (
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.experiments.registered.group import RegisteredGroup
+from kafka_shim.experiments.registered.kind import KIND
+from kafka_shim.experiments.registered.messages import (
+    CREATE_GROUP,
+    DELETE_GROUP,
+    HEARTBEAT,
+    LIST_GROUPS,
+    REGISTER,
+    REWIND,
     ControllerDeleteGroupRequest,
     ControllerDeleteGroupResponse,
-)
-from kafka_shim.apis.experimental.controller_list_groups import (
     ControllerListGroupsRequest,
     ControllerListGroupsResponse,
     GroupInfo,
 )
-from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.experiments.registered.group import RegisteredGroup
-from kafka_shim.experiments.registered.kind import KIND
 from kafka_shim.server.exchange import Exchange
-from kafka_shim.server.experiments import Experiment
+from kafka_shim.server.extensions import Extension
 from kafka_shim.server.requests import CREATE, DELETE, DESCRIBE, READ, group, topics
 from kafka_shim.server.rows import Row, Sender
 
@@ -65,26 +61,20 @@ def _member(request: Any) -> Sender:
     return Sender(request.consumer_id, None, getattr(request, "generation_id", None))
 
 
-_CREATE, _HEARTBEAT = controller_create_group.API, controller_heartbeat.API
-_REGISTER, _REWIND = register_consumer.API, rewind_consumer.API
-_APIS: Final = (controller_list_groups.API, _CREATE, controller_delete_group.API, _HEARTBEAT, _REGISTER, _REWIND)
-
-EXPERIMENT: Final = Experiment(
-    apis={api.key: api for api in _APIS},
-    rows={
-        controller_list_groups.API.key: Row(_list_groups, (group(DESCRIBE, lambda r: r.groups),)),
-        _CREATE.key: Row(
-            lambda r, c: c.groups.ask(r, _CREATE.error), (group(CREATE), topics(DESCRIBE, lambda r: r.topics))
+EXTENSION: Final = Extension(
+    requests={
+        LIST_GROUPS: Row(_list_groups, (group(DESCRIBE, lambda r: r.groups),)),
+        CREATE_GROUP: Row(
+            lambda r, c: c.groups.ask(r, CREATE_GROUP.error), (group(CREATE), topics(DESCRIBE, lambda r: r.topics))
         ),
-        controller_delete_group.API.key: Row(_delete_group, (group(DELETE, lambda r: r.groups),)),
-        _HEARTBEAT.key: Row(lambda r, c: c.groups.ask(r, _HEARTBEAT.error, c.arrived), (group(READ),), _member),
-        _REGISTER.key: Row(
-            lambda r, c: c.groups.ask(r, _REGISTER.error, c.client, c, c.arrived), (group(READ),), _member
-        ),
-        _REWIND.key: Row(
-            lambda r, c: c.groups.ask(r, _REWIND.error, c.arrived),
+        DELETE_GROUP: Row(_delete_group, (group(DELETE, lambda r: r.groups),)),
+        HEARTBEAT: Row(lambda r, c: c.groups.ask(r, HEARTBEAT.error, c.arrived), (group(READ),), _member),
+        REGISTER: Row(lambda r, c: c.groups.ask(r, REGISTER.error, c.client, c, c.arrived), (group(READ),), _member),
+        REWIND: Row(
+            lambda r, c: c.groups.ask(r, REWIND.error, c.arrived),
             (group(READ), topics(READ, lambda r: [each.topic for each in r.offsets])),
         ),
     },
     kinds=(KIND,),
+    puppets={"registered": "kafka_shim.experiments.registered.puppets:RegisteredPuppet"},
 )

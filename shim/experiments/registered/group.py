@@ -11,16 +11,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kafka_shim.apis.experimental.register_consumer import RegisterConsumerResponse
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.experiments.registered.messages import RegisterConsumerResponse
+from kafka_shim.experiments.registered.records import (
+    OwnedPartitions,
+    RegisteredGroupKey,
+    RegisteredGroupValue,
+    RegisteredMember,
+    Rewind,
+)
 from kafka_shim.experiments.registered.states import State
 from kafka_shim.groups import events
 from kafka_shim.groups.group import Expelled, GroupDescription, MemberDescription, Subscription
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.timers import Timer
-from kafka_shim.persistence.own_records import OwnedPartitions, RegisteredMember, Rewind
-from kafka_shim.persistence.records import RegisteredGroupKey, RegisteredGroupValue
 from kafka_shim.trace.causes import Cause
 
 Owned = Mapping[str, list[int]]

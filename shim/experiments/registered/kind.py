@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kafka_shim.apis.experimental.controller_create_group import ControllerCreateGroupRequest
-from kafka_shim.apis.experimental.controller_delete_group import ControllerDeleteGroupRequest
-from kafka_shim.apis.experimental.controller_heartbeat import ControllerHeartbeatRequest
-from kafka_shim.apis.experimental.controller_list_groups import ControllerListGroupsRequest
-from kafka_shim.apis.experimental.register_consumer import RegisterConsumerRequest
-from kafka_shim.apis.experimental.rewind_consumer import RewindConsumerRequest
 from kafka_shim.experiments.registered.administration import create, delete, info, rewind
 from kafka_shim.experiments.registered.group import RegisteredGroup, TimerKind
+from kafka_shim.experiments.registered.messages import (
+    ControllerCreateGroupRequest,
+    ControllerDeleteGroupRequest,
+    ControllerHeartbeatRequest,
+    ControllerListGroupsRequest,
+    RegisterConsumerRequest,
+    RewindConsumerRequest,
+)
+from kafka_shim.experiments.registered.records import RegisteredGroupKey, RegisteredGroupValue
 from kafka_shim.experiments.registered.rounds import (
     begin,
     heartbeat,
@@ -31,7 +34,6 @@ from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import Row, row
 from kafka_shim.groups.shard import Kind
 from kafka_shim.groups.timers import Timer
-from kafka_shim.persistence.records import RegisteredGroupKey
 from kafka_shim.trace.causes import Cause
 
 
@@ -82,7 +84,7 @@ KIND: Final = Kind(
     name=RegisteredGroup.type,
     states=State,
     make=Registered,
-    records=(RegisteredGroupKey,),
+    own_records={RegisteredGroupKey: RegisteredGroupValue},
     rules={
         ControllerCreateGroupRequest: create,
         ControllerDeleteGroupRequest: delete,

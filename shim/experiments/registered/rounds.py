@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafka_shim.apis.experimental.controller_heartbeat import ControllerHeartbeatRequest, ControllerHeartbeatResponse
-from kafka_shim.apis.experimental.register_consumer import (
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.experiments.registered.group import Member, Owned, RegisteredGroup, Round
+from kafka_shim.experiments.registered.messages import (
+    ControllerHeartbeatRequest,
+    ControllerHeartbeatResponse,
     PartitionToOwn,
     RegisterConsumerRequest,
     RegisterConsumerResponse,
 )
-from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.experiments.registered.group import Member, Owned, RegisteredGroup, Round
 from kafka_shim.experiments.registered.states import ERRORS, RULES, Rule, Situation, State, Trigger
 from kafka_shim.groups import events
 from kafka_shim.groups.assignors.registry import BUILT_IN

@@ -19,7 +19,6 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.member import Member, Reader, ResolvedRegex, Specs, Subscriptions, TopicIds, Views
-from kafka_shim.groups.consumer.records import AssignedMetadata
 from kafka_shim.groups.consumer.states import GroupState, MemberState, TimerKind
 from kafka_shim.groups.epochs.group import ReplayError
 from kafka_shim.groups.epochs.group import TimerKind as SharedTimer
@@ -103,7 +102,7 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
         "specs",
         "steady_period",
         "subscriptions",
-        "target_metadata",
+        "target_extensions",
         "target_owners",
     )
 
@@ -115,8 +114,8 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
         super().__init__(group_id, shard)
         self.rules = rules
         self.static_members = {}
-        self.target_metadata: dict[str, AssignedMetadata] = {}
-        """By member id; only members that got an error or metadata from a client's assignor."""
+        self.target_extensions: dict[str, bytes] = {}
+        """Data of an extension about target assignments, by member id."""
         self.target_owners: dict[bytes, dict[int, str]] = {}
         self.owners: dict[bytes, dict[int, str]] = {}
         rights = shard.topic_rights
@@ -283,8 +282,8 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
         return [*written, records.epoch(group_id, self.group_epoch + 1, new_hash)]
 
     def inherited_target(self, old_id: str, new_id: str) -> Record:
-        metadata = self.target_metadata.get(old_id, records.NO_METADATA)
-        return records.target_assignment(self.group_id, new_id, self.target_of(old_id, None), metadata)
+        extension = self.target_extensions.get(old_id, b"")
+        return records.target_assignment(self.group_id, new_id, self.target_of(old_id, None), extension)
 
     def tombstones(self) -> list[Record]:
         patterns = (records.regex_tombstone(self.group_id, pattern) for pattern in self.subscriptions.resolved)
@@ -337,7 +336,7 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
                     topic_regex=value.subscribed_topic_regex,
                     server_assignor=value.server_assignor,
                     classic=value.classic_member_metadata,
-                    client_assignors=tuple(value.client_assignors),
+                    extension=value.extension,
                 )
             )
         elif member is not None:
@@ -400,10 +399,10 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
                 owners = self.target_owners.setdefault(topic, {})
                 for partition in has:
                     owners[partition] = member_id
-        if value is not None and (value.error or value.metadata_version or value.metadata):
-            self.target_metadata[member_id] = AssignedMetadata(value.error, value.metadata_version, value.metadata)
-        elif self.target_metadata:
-            self.target_metadata.pop(member_id, None)
+        if value is not None and value.extension:
+            self.target_extensions[member_id] = value.extension
+        elif self.target_extensions:
+            self.target_extensions.pop(member_id, None)
 
     def _replay_regex(self, pattern: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
         if value is None:

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -151,11 +150,11 @@ def apply_heartbeat(
     client: Client,
     now: float,
     make_change: type[Change] = Change,
-    client_assignors: tuple[ClientAssignor, ...] | None = None,
+    extension: bytes | None = None,
 ) -> Outcome:
     """Handle a heartbeat of a member that does not leave, and write the changes.
 
-    `client_assignors` is None if the request does not set them. Raises `Refusal` and `Offloaded`, with nothing written;
+    `extension` replaces the member's, unless it is None. Raises `Refusal` and `Offloaded`, with nothing written;
     errors are those of `heartbeat`.
     """
     joins = request.member_epoch == JOIN
@@ -180,8 +179,8 @@ def apply_heartbeat(
     if updated.classic is not None:
         # From now on it uses the consumer protocol.
         updated = replace(updated, classic=None)
-    if client_assignors is not None:
-        updated = replace(updated, client_assignors=client_assignors)
+    if extension is not None:
+        updated = replace(updated, extension=extension)
     if shard.topic_rights is not None:
         change.reader = reader_of(client)
         patterns.note_reader(group, updated, change.reader)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
-from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, MemberSpec, Partitions, no_partitions
 from kafka_shim.groups.consumer.states import MemberState
 from kafka_shim.groups.epochs.member import LEAVE_STATIC
@@ -57,8 +56,8 @@ class Member(RevokingMember):
     before Kafka 4.3."""
     classic: ClassicMemberMetadata | None = None
     """Session timeout and protocols of a member that speaks the classic protocol; None for others."""
-    client_assignors: tuple[ClientAssignor, ...] = ()
-    """Assignors of its client, the preferred one first; only the experiment `client_assignors` has them."""
+    extension: bytes = b""
+    """Data of an extension about the member, in its own form; no rule of Kafka has any."""
 
     @property
     def is_classic(self) -> bool:

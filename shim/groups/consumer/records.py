@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafka_shim.groups.assignors.spec import Partitions
 from kafka_shim.groups.consumer.member import AssignmentEpochs, Member, ResolvedRegex
@@ -28,20 +28,6 @@ from kafka_shim.persistence.records import (
 )
 
 
-class AssignedMetadata(NamedTuple):
-    """Error and metadata that a client's assignor gave a member with its target assignment.
-
-    `error` is a number of the assignor, 0 for none; `version` is the version of `metadata`.
-    """
-
-    error: int = 0
-    version: int = 0
-    metadata: bytes = b""
-
-
-NO_METADATA: Final = AssignedMetadata()
-
-
 def epoch(group_id: str, group_epoch: int, metadata_hash: int) -> Record:
     return ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(group_epoch, metadata_hash)
 
@@ -57,7 +43,7 @@ def member_metadata(group_id: str, member: Member) -> Record:
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
         classic_member_metadata=member.classic,
-        client_assignors=list(member.client_assignors),
+        extension=member.extension,
     )
     return ConsumerGroupMemberMetadataKey(group_id, member.member_id), value
 
@@ -93,10 +79,8 @@ def epochs_from_records(*lists: Iterable[AssignedTopicPartitions], member_epoch:
     return epochs
 
 
-def target_assignment(
-    group_id: str, member_id: str, target: Partitions, metadata: AssignedMetadata = NO_METADATA
-) -> Record:
-    value = ConsumerGroupTargetAssignmentMemberValue(to_records(target), *metadata)
+def target_assignment(group_id: str, member_id: str, target: Partitions, extension: bytes = b"") -> Record:
+    value = ConsumerGroupTargetAssignmentMemberValue(to_records(target), extension)
     return ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value
 
 

@@ -154,9 +154,9 @@ def install(group: ConsumerGroup, target: PrecomputedTarget) -> None:
     precomputed = target.precomputed
     group.steady_period = None
     group.targets, group.target_owners, group.target_epoch = precomputed.targets, precomputed.owners, target.epoch
-    if group.target_metadata:
+    if group.target_extensions:
         for member_id in target.changed:
-            group.target_metadata.pop(member_id, None)
+            group.target_extensions.pop(member_id, None)
     group.specs.install(precomputed.members, precomputed.targets)
     group.revision += 1
 

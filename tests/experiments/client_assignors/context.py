@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.consumer_group_heartbeat import TopicPartitions
-from kafka_shim.apis.experimental.client_assignor_heartbeat import API as HEARTBEAT
-from kafka_shim.apis.experimental.client_assignor_heartbeat import ClientAssignorHeartbeatRequest
-from kafka_shim.apis.experimental.consumer_group_install_assignment import API as INSTALL
-from kafka_shim.apis.experimental.consumer_group_install_assignment import (
-    ConsumerGroupInstallAssignmentRequest,
-    InstalledMember,
-)
-from kafka_shim.apis.experimental.consumer_group_prepare_assignment import API as PREPARE
-from kafka_shim.apis.experimental.consumer_group_prepare_assignment import (
-    ConsumerGroupPrepareAssignmentRequest,
-    ConsumerGroupPrepareAssignmentResponse,
-)
 from kafka_shim.experiments.client_assignors.group import ClientAssignedGroup
 from kafka_shim.experiments.client_assignors.kind import KIND
+from kafka_shim.experiments.client_assignors.messages import (
+    HEARTBEAT,
+    INSTALL,
+    PREPARE,
+    ClientAssignor,
+    ClientAssignorHeartbeatRequest,
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+    InstalledMember,
+)
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.kinds import KINDS
 from kafka_shim.groups.shard import Kinds

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.consumer_group_heartbeat import TopicPartitions
-from kafka_shim.apis.experimental.client_assignor_heartbeat import API as HEARTBEAT
-from kafka_shim.apis.experimental.client_assignor_heartbeat import ClientAssignorHeartbeatRequest
-from kafka_shim.apis.experimental.consumer_group_install_assignment import InstalledMember
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.experiments.client_assignors.choice import computers, elect
+from kafka_shim.experiments.client_assignors.messages import (
+    HEARTBEAT,
+    ClientAssignor,
+    ClientAssignorHeartbeatRequest,
+    InstalledMember,
+)
+from kafka_shim.experiments.client_assignors.records import assignors_to_bytes
 from kafka_shim.groups.consumer.member import Member as MemberOfGroup
 from kafka_shim.groups.consumer.target import LARGE
 from kafka_shim.groups.interface import PARKED, Client
@@ -348,7 +351,7 @@ def test_the_coordinator_assigns_as_long_as_a_member_of_the_released_protocol_is
 
 
 def member_with(name: str, *assignors: ClientAssignor) -> MemberOfGroup:
-    return MemberOfGroup(name, client_assignors=assignors)
+    return MemberOfGroup(name, extension=assignors_to_bytes(assignors))
 
 
 def test_members_elect_the_assignor() -> None:

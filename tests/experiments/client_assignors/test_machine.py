@@ -6,10 +6,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.invariants import check as check_events
 from kafka_shim.experiments.client_assignors.group import ClientAssignedGroup
+from kafka_shim.experiments.client_assignors.messages import ClientAssignor
 from tests.examples import examples
 from tests.experiments.client_assignors.context import Cluster, Member
 from tests.groups.consumer.safety import check, check_records

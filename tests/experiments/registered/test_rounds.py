@@ -7,19 +7,21 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_shim.apis.experimental import (
-    controller_create_group,
-    controller_heartbeat,
-    register_consumer,
-    rewind_consumer,
-)
-from kafka_shim.apis.experimental.controller_create_group import ControllerCreateGroupRequest
-from kafka_shim.apis.experimental.controller_heartbeat import ControllerHeartbeatRequest
-from kafka_shim.apis.experimental.register_consumer import PartitionToOwn, RegisterConsumerRequest
-from kafka_shim.apis.experimental.rewind_consumer import RewindConsumerRequest
+from kafka_shim.apis.api import Api
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.experiments.registered.group import RegisteredGroup
 from kafka_shim.experiments.registered.kind import KIND
+from kafka_shim.experiments.registered.messages import (
+    CREATE_GROUP,
+    HEARTBEAT,
+    REGISTER,
+    REWIND,
+    ControllerCreateGroupRequest,
+    ControllerHeartbeatRequest,
+    PartitionToOwn,
+    RegisterConsumerRequest,
+    RewindConsumerRequest,
+)
 from kafka_shim.groups.interface import PARKED
 from kafka_shim.groups.kinds import KINDS
 from kafka_shim.groups.shard import Kinds
@@ -35,10 +37,10 @@ class Cluster(context.Cluster):
         self.kinds = Kinds(*KINDS, KIND)
         super().start()
 
-    def ask(self, api: Any, request: Any, *arguments: Any) -> Reply:
+    def ask(self, api: Api, request: Any, *arguments: Any) -> Reply:
         reply = Reply(0, self.client, self.now, self.service, None)
         self.parked.add(reply)
-        answer = self.service.ask(request, api.API.error, *(reply if each is Reply else each for each in arguments))
+        answer = self.service.ask(request, api.error, *(reply if each is Reply else each for each in arguments))
         if answer is not PARKED:
             self.parked.remove(reply)
             reply.response = answer
@@ -50,17 +52,17 @@ class Cluster(context.Cluster):
 
     def make(self, *topics: str, ephemeral: bool = False) -> int:
         request = ControllerCreateGroupRequest(GROUP, 10_000, list(topics or ("t",)), ephemeral)
-        return self.ask(controller_create_group, request).error
+        return self.ask(CREATE_GROUP, request).error
 
     def register(self, name: str) -> Reply:
-        return self.ask(register_consumer, RegisterConsumerRequest(GROUP, name), self.client, Reply, self.now)
+        return self.ask(REGISTER, RegisterConsumerRequest(GROUP, name), self.client, Reply, self.now)
 
     def beat(self, name: str, generation: int) -> int:  # type: ignore[override]
-        return self.ask(controller_heartbeat, ControllerHeartbeatRequest(GROUP, name, generation, 0), self.now).error
+        return self.ask(HEARTBEAT, ControllerHeartbeatRequest(GROUP, name, generation, 0), self.now).error
 
     def rewind(self, *offsets: tuple[int, int]) -> int:
         new = [PartitionToOwn("t", partition, offset) for partition, offset in offsets]
-        return self.ask(rewind_consumer, RewindConsumerRequest(GROUP, new), self.now).error
+        return self.ask(REWIND, RewindConsumerRequest(GROUP, new), self.now).error
 
     @property
     def registered(self) -> RegisteredGroup:

@@ -13,22 +13,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_shim.apis.experimental.controller_create_group import (
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.experiments.registered.messages import (
     ControllerCreateGroupRequest,
     ControllerCreateGroupResponse,
-)
-from kafka_shim.apis.experimental.controller_heartbeat import ControllerHeartbeatRequest, ControllerHeartbeatResponse
-from kafka_shim.apis.experimental.controller_list_groups import (
+    ControllerHeartbeatRequest,
+    ControllerHeartbeatResponse,
     ControllerListGroupsRequest,
     ControllerListGroupsResponse,
-)
-from kafka_shim.apis.experimental.register_consumer import (
     PartitionToOwn,
     RegisterConsumerRequest,
     RegisterConsumerResponse,
+    RewindConsumerRequest,
+    RewindConsumerResponse,
 )
-from kafka_shim.apis.experimental.rewind_consumer import RewindConsumerRequest, RewindConsumerResponse
-from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab import arguments
 from kafka_shim.lab.puppets import RETRY_SECONDS, Puppet, Script
 from kafka_shim.lab.scheduler import Scheduler
@@ -65,6 +63,9 @@ class RegisteredPuppet(Puppet):
     """One member. `positions` are its first offsets, by topic and partition, -1 without a committed offset;
     `controller` is the broker of its group's controller; `rewound` are the offsets of its last accepted rewind.
     """
+
+    kind = "registered"
+    script_class = RegisteredScript
 
     def __init__(self, scheduler: Scheduler, script: RegisteredScript) -> None:
         super().__init__(scheduler, Script(group=script.group, topics=script.topics, client_id=script.client_id))

@@ -6,11 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_shim.commands.designs import designs
-from kafka_shim.lab.designs import report
-from kafka_shim.lab.designs.scenarios import DESIGNS, EVENTS, Laboratory, bills
-from kafka_shim.lab.designs.world import Settings
+from kafka_shim.experiments.designs import report
+from kafka_shim.experiments.designs.scenarios import DESIGNS, EVENTS, Laboratory, bills
+from kafka_shim.experiments.designs.world import Settings
 
-PAGE = Path(__file__).parents[2] / "docs" / "designs.md"
+PAGE = Path(__file__).parents[3] / "docs" / "designs.md"
 FEW = Settings(members=7, metadata=1_000)
 
 

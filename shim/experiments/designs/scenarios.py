@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from kafka_shim.lab.designs.eager import (
+from kafka_shim.experiments.designs.eager import (
     BrokerAssigns,
     Eager,
     EveryoneComputes,
@@ -20,8 +20,8 @@ from kafka_shim.lab.designs.eager import (
     Phased,
     Registering,
 )
-from kafka_shim.lab.designs.reconciling import ClientAssigns, ServerAssigns
-from kafka_shim.lab.designs.world import Process, Settings, World
+from kafka_shim.experiments.designs.reconciling import ClientAssigns, ServerAssigns
+from kafka_shim.experiments.designs.world import Process, Settings, World
 
 Design = type[Eager] | type[ServerAssigns]
 

@@ -16,16 +16,6 @@ from kafka_shim.apis.consumer_protocol import (
     assignment_from_bytes,
     assignment_to_bytes,
 )
-from kafka_shim.apis.experimental.controller_list_groups import (
-    ControllerListGroupsRequest,
-    ControllerListGroupsResponse,
-    GroupInfo,
-)
-from kafka_shim.apis.experimental.register_consumer import (
-    PartitionToOwn,
-    RegisterConsumerRequest,
-    RegisterConsumerResponse,
-)
 from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_shim.apis.join_group import (
     JoinGroupRequest,
@@ -37,8 +27,16 @@ from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic, Meta
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.lab.designs import messages as m
-from kafka_shim.lab.designs.world import METADATA, Process, Reply, Steps, World
+from kafka_shim.experiments.designs import messages as m
+from kafka_shim.experiments.designs.world import METADATA, Process, Reply, Steps, World
+from kafka_shim.experiments.registered.messages import (
+    ControllerListGroupsRequest,
+    ControllerListGroupsResponse,
+    GroupInfo,
+    PartitionToOwn,
+    RegisterConsumerRequest,
+    RegisterConsumerResponse,
+)
 
 GROUP: Final = "billing"
 TOPIC: Final = "orders"

@@ -12,33 +12,31 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kafka_shim.apis.experimental.client_assignor_heartbeat import Assignment as ClientAssignment
-from kafka_shim.apis.experimental.client_assignor_heartbeat import (
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.experiments.client_assignors.messages import (
+    Assignment as ClientAssignment,
+)
+from kafka_shim.experiments.client_assignors.messages import (
+    ClientAssignor,
     ClientAssignorHeartbeatRequest,
     ClientAssignorHeartbeatResponse,
-)
-from kafka_shim.apis.experimental.consumer_group_install_assignment import (
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupInstallAssignmentResponse,
-    InstalledMember,
-)
-from kafka_shim.apis.experimental.consumer_group_prepare_assignment import (
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
+    InstalledMember,
     PreparedMember,
     PreparedTopic,
 )
-from kafka_shim.apis.wire import Message
-from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.lab.designs.eager import GROUP, TOPIC
-from kafka_shim.lab.designs.world import METADATA, Process, Reply, Steps, World
+from kafka_shim.experiments.designs.eager import GROUP, TOPIC
+from kafka_shim.experiments.designs.world import METADATA, Process, Reply, Steps, World
 
 TOPIC_ID: Final = b"orders-topic-id."
 

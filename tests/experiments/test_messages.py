@@ -1,38 +1,32 @@
-"""Messages of unreleased protocols: each has its module and a private key, and round-trips."""
-
-import importlib
-import pkgutil
+"""Messages of our own experiments: each API has a private key, and its messages round-trip."""
 
 import pytest
 
-from kafka_shim.apis import experimental
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.consumer_group_heartbeat import TopicPartitions
-from kafka_shim.apis.experimental.client_assignor_heartbeat import (
+from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.private import FIRST_KEY, PRIVATE_APIS
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.wire.headers import is_flexible
+from kafka_shim.experiments.client_assignors import messages as of_assignors
+from kafka_shim.experiments.client_assignors.messages import (
     Assignment,
+    ClientAssignor,
     ClientAssignorHeartbeatRequest,
     ClientAssignorHeartbeatResponse,
 )
-from kafka_shim.apis.keys import ApiKey, ExperimentalKey
-from kafka_shim.apis.registry import APIS
-from kafka_shim.apis.wire.headers import is_flexible
+from kafka_shim.experiments.registered import messages as of_designs
 
-MODULES = [
-    importlib.import_module(f"kafka_shim.apis.experimental.{each.name}")
-    for each in pkgutil.iter_modules(experimental.__path__)
-]
+OWN = [api for module in (of_assignors, of_designs) for api in vars(module).values() if isinstance(api, Api)]
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
-def test_an_api_has_a_key_and_a_name_of_its_own(module: object) -> None:
-    api: Api = module.API  # type: ignore[attr-defined]
-    assert isinstance(api.key, ExperimentalKey)
-    assert (api.request.api_key, api.response.api_key, api.key.api_name) == (api.key, api.key, api.name)
+@pytest.mark.parametrize("api", OWN, ids=lambda api: api.name)
+def test_an_api_has_a_key_and_a_name_of_its_own(api: Api) -> None:
+    assert (api.request.api_key, api.response.api_key) == (api.key, api.key)
     assert api.request.__name__ == f"{api.name}Request"
-    assert api.request.__module__.rpartition(".")[2].replace("_", "") == api.name.lower()
     assert api.key not in APIS
-    assert max(ApiKey) < api.key < 1 << 15
+    assert PRIVATE_APIS[api.key] is api
+    assert max(ApiKey) < FIRST_KEY <= api.key < 1 << 15
     for version in api.request.versions:
         assert is_flexible(api.key, version) == (version in api.request.flexible)
         assert api.request.decode(api.request().encode(version), version) == api.request()
@@ -41,7 +35,7 @@ def test_an_api_has_a_key_and_a_name_of_its_own(module: object) -> None:
 
 
 def test_every_key_has_an_api() -> None:
-    assert {module.API.key for module in MODULES} == set(ExperimentalKey)
+    assert sorted(api.key for api in OWN) == sorted([*of_assignors.Key, *of_designs.Key])
 
 
 def test_the_bytes_of_a_heartbeat_are_those_of_the_proposal() -> None:

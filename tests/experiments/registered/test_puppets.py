@@ -6,20 +6,16 @@ from typing import Any
 
 import pytest
 
-from kafka_shim.apis.experimental.controller_create_group import (
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.experiments.registered.messages import (
     ControllerCreateGroupRequest,
     ControllerCreateGroupResponse,
-)
-from kafka_shim.apis.experimental.controller_delete_group import (
     ControllerDeleteGroupRequest,
     ControllerDeleteGroupResponse,
-)
-from kafka_shim.apis.experimental.controller_list_groups import (
     ControllerListGroupsRequest,
     ControllerListGroupsResponse,
 )
-from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.lab.registered_puppets import RegisteredPuppet, RegisteredScript
+from kafka_shim.experiments.registered.puppets import RegisteredPuppet, RegisteredScript
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.lab.simulator import Simulation
 from kafka_shim.persistence.memory import MemoryStore

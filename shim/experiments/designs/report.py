@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_shim.lab.designs.scenarios import DESIGNS, Bill, Laboratory, bills, disagreement
-from kafka_shim.lab.designs.world import Settings
+from kafka_shim.experiments.designs.scenarios import DESIGNS, Bill, Laboratory, bills, disagreement
+from kafka_shim.experiments.designs.world import Settings
 
 SEED_EXAMPLE: Final = Settings(members=100, metadata=100_000)
 """The example in the proposal."""

@@ -12,21 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from kafka_shim.apis.client_assignor import ClientAssignor
-from kafka_shim.apis.experimental.client_assignor_heartbeat import (
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.experiments.client_assignors.messages import (
+    ClientAssignor,
     ClientAssignorHeartbeatRequest,
     ClientAssignorHeartbeatResponse,
-)
-from kafka_shim.apis.experimental.consumer_group_install_assignment import (
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupInstallAssignmentResponse,
-    InstalledMember,
-)
-from kafka_shim.apis.experimental.consumer_group_prepare_assignment import (
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
+    InstalledMember,
 )
-from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab import arguments
 from kafka_shim.lab.client_assignors import balanced
 from kafka_shim.lab.consumer_puppets import ConsumerPuppet, ConsumerScript
@@ -113,6 +109,8 @@ class ClientAssignorPuppet(ConsumerPuppet):
     the assignor's in its assignment, `pending` the partitions it waits for.
     """
 
+    kind = "client-assignors"
+    script_class = ClientAssignorScript
     api = "ClientAssignorHeartbeat"
 
     def __init__(self, scheduler: Scheduler, script: ClientAssignorScript) -> None:
@@ -125,6 +123,17 @@ class ClientAssignorPuppet(ConsumerPuppet):
         self._computes = script.computes
         self._computation: object = None
         self._sends_assignors = True
+
+    @classmethod
+    def script_of(cls, fields: Mapping[str, Any]) -> ClientAssignorScript:
+        """Build a script; `manner` and each of the `assignors` may be a mapping. Raises ValueError, in one sentence."""
+        values = dict(fields)
+        if "assignors" in values:
+            values["assignors"] = [
+                PuppetAssignor(**each) if isinstance(each, Mapping) else each for each in values["assignors"]
+            ]
+        script: ClientAssignorScript = super().script_of(values)
+        return script
 
     def say(self, *assignors: PuppetAssignor) -> None:
         """Use these assignors from now on, or their new metadata; the next heartbeat sends them."""

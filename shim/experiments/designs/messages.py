@@ -3,7 +3,7 @@
 Fields and their order are those of the proposals: the consumer rewrite of Kafka 0.9
 (https://cwiki.apache.org/confluence/display/KAFKA/Kafka+0.9+Consumer+Rewrite+Design) and the edits of the client-side
 assignment proposal (https://cwiki.apache.org/confluence/display/KAFKA/Kafka+Client-side+Assignment+Proposal). Released
-messages are in `apis/`, served experiments in `apis/experimental/`.
+messages are in `apis/`, those of served experiments in the folders beside this one.
 """
 
 from __future__ import annotations

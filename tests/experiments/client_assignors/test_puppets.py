@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.lab.client_assignor_puppets import (
+from kafka_shim.experiments.client_assignors.puppets import (
     ClientAssignorPuppet,
     ClientAssignorScript,
     MemberView,
