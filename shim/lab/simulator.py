@@ -34,8 +34,7 @@ from kafka_shim.server.compose import make_cluster
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.failures import Failures
 from kafka_shim.server.history import EventHistory
-from kafka_shim.server.journal import Ids, Journal
-from kafka_shim.server.journaled import encoded
+from kafka_shim.server.journal import Ids, Inputs, Journal
 from kafka_shim.server.loading import Loader
 
 START: Final = 1000.0
@@ -181,8 +180,9 @@ class _Loader(Loader):
         settle: Callable[[float], None],
         seconds: float,
         failures: Failures,
+        inputs: Inputs,
     ) -> None:
-        super().__init__(durability, clock, settle, seconds, failures)
+        super().__init__(durability, clock, settle, seconds, failures, inputs)
         self._simulation = simulation
         self._takeovers: dict[int, object] = {}
 
@@ -198,11 +198,6 @@ class _Loader(Loader):
     def _load_act(self, groups: GroupService, partition: int, ticket: object) -> Any:
         def load(now: float) -> None:
             if self._takeovers.get(partition) is ticket:
-                records, journal = list(self._simulation.store.load(partition)), self._simulation.journal
-                if journal is None:
-                    groups.load(partition, records, now)
-                else:
-                    with journal.input("loaded", now, partition=partition, records=encoded(records)):
-                        groups.load(partition, records, now)
+                self.loaded(groups, partition, list(self._simulation.store.load(partition)))
 
         return load

@@ -11,8 +11,9 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
+from inspect import signature
 from itertools import count
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import trio
 
@@ -27,8 +28,7 @@ from kafka_shim.server.durability import Durability
 from kafka_shim.server.events import EventFeed
 from kafka_shim.server.extensions import NONE, Extension
 from kafka_shim.server.failures import Failures
-from kafka_shim.server.journal import Inputs, Journal, Unjournaled
-from kafka_shim.server.journaled import JournaledSession, encoded
+from kafka_shim.server.journal import Inputs, Journal, encoded
 from kafka_shim.server.leases import Leases
 from kafka_shim.server.node import Interceptor, Node
 from kafka_shim.server.offsets_log import OffsetsLogs
@@ -87,21 +87,24 @@ class SharedParts:
     leases: Leases
 
 
-_Method = TypeVar("_Method", bound=Callable[..., Any])
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 OPERATIONS: Final[set[str]] = set()
 """Names of the methods of `Cluster` that an operator calls. A journal notes each call."""
 
 
-def _operation(method: _Method) -> _Method:
+def _operation(method: Callable[Concatenate[Cluster, _P], _T]) -> Callable[Concatenate[Cluster, _P], _T]:
     OPERATIONS.add(method.__name__)
+    bind = signature(method).bind
 
     @wraps(method)
-    def noted(self: Cluster, *arguments: Any) -> Any:
-        with self.inputs.input("operation", name=method.__name__, arguments=arguments):
-            return method(self, *arguments)
+    def noted(self: Cluster, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
+        in_order = bind(self, *arguments, **named).args[1:]
+        with self.inputs.input("operation", name=method.__name__, arguments=in_order):
+            return method(self, *arguments, **named)
 
-    return cast(_Method, noted)
+    return noted
 
 
 class Cluster:
@@ -110,6 +113,7 @@ class Cluster:
     def __init__(
         self,
         config: ClusterConfig,
+        inputs: Inputs,
         topics: Topics,
         outbox: Outbox,
         durability: Durability,
@@ -140,7 +144,7 @@ class Cluster:
         self.computations = ticks.computations
         self.settle = ticks.settle
         """See `Ticks.settle`."""
-        self.inputs: Inputs = config.journal or Unjournaled()
+        self.inputs = inputs
         self.shared = shared
         self.topic_records = topic_records
         """Stores topics; None where topics end with the process, or several processes share them."""
@@ -279,7 +283,7 @@ class Cluster:
     def begin_topics(self, records: list[tuple[Any, Any]]) -> None:
         """Begin with the topics and settings in the store. Call it before `start`."""
         assert self.topic_records is not None
-        with self.inputs.input("topics", records=encoded(records)):
+        with self.inputs.input("topics", records=encoded(records) if self.inputs.listening else ()):
             self.topic_records.begin(records)
 
     def load_at_once(self) -> None:
@@ -338,13 +342,13 @@ class Cluster:
     ) -> Session:
         """Open a session for a client on `client_host`, as Java writes it, that has connected to `node`, through the
         door of a listener if it has one; `principal` is that of its certificate."""
-        number, journal = next(self.connections), self.config.journal
-        if door is not None:
-            session: Session = SecuredSession(node, transport, client_host, number, door, principal)
-        elif journal is None:
-            session = Session(node, transport, client_host, number)
-        else:
-            session = JournaledSession(journal, node, transport, client_host, number)
+        number = next(self.connections)
+        with self.inputs.input("open", connection=number, node=node.id, host=client_host, peer=transport.peer):
+            if door is None:
+                session = Session(node, transport, client_host, number)
+            else:
+                session = SecuredSession(node, transport, client_host, number, door, principal)
+        self.inputs.follow(session)
         node.sessions.add(session)
         return session
 

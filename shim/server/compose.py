@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 from kafka_shim.apis.releases import rules_of
@@ -36,7 +35,7 @@ from kafka_shim.server.durability import Durability
 from kafka_shim.server.events import EventFeed
 from kafka_shim.server.extensions import load as load_experiments
 from kafka_shim.server.failures import Failures
-from kafka_shim.server.journaled import JournaledComputations, JournaledDurability, JournaledLoader, JournaledTicks
+from kafka_shim.server.journal import Inputs, Unjournaled
 from kafka_shim.server.leases import Directory, Leases
 from kafka_shim.server.loading import Loader
 from kafka_shim.server.node import Node
@@ -56,7 +55,9 @@ log: Final = logging.getLogger("kafka_shim.server")
 _DYNAMIC: Final = [name for name in NAMES if BROKER_SETTINGS[name].dynamic]
 """Settings of groups that a running broker takes."""
 
-MakeLoader: TypeAlias = Callable[[Durability, Callable[[], float], Callable[[float], None], float, Failures], Loader]
+MakeLoader: TypeAlias = Callable[
+    [Durability, Callable[[], float], Callable[[float], None], float, Failures, Inputs], Loader
+]
 
 
 def make_cluster(
@@ -132,15 +133,8 @@ class Composition:
             cluster_id=uuid_text(self.new_id()),
             offsets_topic_id=id_of(0, OFFSETS_TOPIC) if config.lasting else None,
         )
-        make_durability: Callable[..., Durability] = Durability
-        self.make_ticks: Callable[..., Ticks] = Ticks
-        make_computations: Callable[..., Computations] = Computations
-        if (journal := config.journal) is not None:
-            make_durability, self.make_ticks = partial(JournaledDurability, journal), partial(JournaledTicks, journal)
-            make_computations = partial(JournaledComputations, journal)
-            if make_loader is Loader:
-                make_loader = partial(JournaledLoader, journal)
-        self.durability = durability = make_durability(
+        self.inputs = inputs = config.journal or Unjournaled()
+        self.durability = durability = Durability(
             store,
             outbox,
             self.group_config.offsets_commit_timeout_ms / 1000,
@@ -150,9 +144,10 @@ class Composition:
             self.dispatch,
             self.partitions,
             failures,
+            inputs,
         )
-        self.loader = make_loader(durability, clock, self.settle, config.load_seconds, failures)
-        self.computations = make_computations(outbox, clock, self.check_leases, self.settle, failures)
+        self.loader = make_loader(durability, clock, self.settle, config.load_seconds, failures, inputs)
+        self.computations = Computations(outbox, clock, self.check_leases, self.settle, failures, inputs)
         self.ownership = Ownership(
             self.nodes, topics, durability, self.loader, self.partitions, clock, self.settle, failures
         )
@@ -160,7 +155,7 @@ class Composition:
         self.topic_records: TopicRecords | None = None
         self.offsets_logs: OffsetsLogs | None = None
         # A journal has no input for a log that is read later.
-        if store.durable_at_once or make_loader is Loader:
+        if store.durable_at_once or (make_loader is Loader and config.journal is None):
             self.offsets_logs = OffsetsLogs(topics, durability, clock, self.epoch_ms, failures)
             topics.on_topic_changed.append(self.offsets_logs.topic_changed)
             self.ownership.on_elsewhere = self.offsets_logs.close
@@ -243,6 +238,7 @@ class Composition:
                 Exchanges(self.outbox, address.id),
                 Table(config.release, rows, extension.apis),
                 self.failures,
+                self.inputs,
             )
 
     def connect(self) -> Cluster:
@@ -264,7 +260,7 @@ class Composition:
             topics.on_topic_configured.append(records.changed)
             topics.on_topic_deleted.append(lambda name, topic_id: records.changed(name))
             self.settings.on_changed.append(records.settings_changed)
-        self.ticks = self.make_ticks(
+        self.ticks = Ticks(
             self.nodes.values(),
             self.outbox,
             self.durability,
@@ -274,9 +270,11 @@ class Composition:
             self.clock,
             self.failures,
             Alarms(),
+            self.inputs,
         )
         cluster = Cluster(
             config,
+            self.inputs,
             self.topics,
             self.outbox,
             self.durability,

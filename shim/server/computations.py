@@ -22,6 +22,7 @@ from kafka_shim.groups.assignors.spec import AssignorError
 from kafka_shim.groups.interface import Computation
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.server.failures import Border, Failures
+from kafka_shim.server.journal import Inputs
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -41,12 +42,14 @@ class Computations:
         check: Callable[[float], None],
         settle: Callable[[float], None],
         failures: Failures,
+        inputs: Inputs,
     ) -> None:
         self._outbox = outbox
         self._clock = clock
         self._check = check
         self._settle = settle
         self._failures = failures
+        self._inputs = inputs
         self._waiting: dict[int, Computation] = {}
         self._numbers = 0
         self._more = trio.Event()
@@ -70,7 +73,8 @@ class Computations:
                     result = await self._elsewhere(number)
                 now = self._clock()
                 self._check(now)
-                self.finish(number, result, now)
+                with self._inputs.input("computed", now, number=number):
+                    self.finish(number, result, now)
                 self._settle(now)
 
     async def _elsewhere(self, number: int) -> Any:

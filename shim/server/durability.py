@@ -31,6 +31,7 @@ from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.store import Entry, FencedError, Store, StoreError, records_of, unwritable
 from kafka_shim.server.connection import Call
 from kafka_shim.server.failures import Border, Failures
+from kafka_shim.server.journal import Inputs
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -43,7 +44,8 @@ class Durability:
 
     `reload(partitions, after_failure)` is called for partitions to load again, because the store failed or because a
     rule raised; `fenced(partitions)` for partitions that another process has taken over. `partitions` is the total
-    number of partitions. `failures` notes exceptions of stores, effects and answers.
+    number of partitions. `failures` notes exceptions of stores, effects and answers, `inputs` what a store that blocks
+    does.
 
     `commit_timeout` is offsets.commit.timeout.ms in seconds: an answer that waits longer becomes
     COORDINATOR_NOT_AVAILABLE (15), even if the batch succeeds later. `dispatch(effect, now)` is called with each effect
@@ -61,6 +63,7 @@ class Durability:
         dispatch: Callable[[object, float], None],
         partitions: int,
         failures: Failures,
+        inputs: Inputs,
     ) -> None:
         self.store = store
         self.durable = 0
@@ -82,6 +85,7 @@ class Durability:
         self._dispatch = dispatch
         self._partitions = partitions
         self._failures = failures
+        self._inputs = inputs
         self.held: defaultdict[int, list[Call]] = defaultdict(list)
         """The answers that wait for each batch."""
         self._effects: dict[int, list[WhenDurable]] = {}
@@ -209,12 +213,14 @@ class Durability:
         Unstored records are dropped. Waiting requests about one of `groups` get UNKNOWN_SERVER_ERROR (-1), the others
         about these partitions COORDINATOR_NOT_AVAILABLE (15).
         """
-        failed, again = self._drop(partitions)
-        self._load_again(set(partitions), after_failure=True)
-        for exchange in failed:
-            is_culprit = any(name in groups for name in _names(exchange))
-            _fail(exchange, ErrorCode.UNKNOWN_SERVER_ERROR if is_culprit else ErrorCode.COORDINATOR_NOT_AVAILABLE, now)
-        self._run_again(again, now)
+        with self._inputs.input("distrusted", now, partitions=sorted(partitions), groups=sorted(groups)):
+            failed, again = self._drop(partitions)
+            self._load_again(set(partitions), after_failure=True)
+            for exchange in failed:
+                is_culprit = any(name in groups for name in _names(exchange))
+                code = ErrorCode.UNKNOWN_SERVER_ERROR if is_culprit else ErrorCode.COORDINATOR_NOT_AVAILABLE
+                _fail(exchange, code, now)
+            self._run_again(again, now)
 
     def abandon(self, partitions: Collection[int], now: float) -> None:
         """Drop the unstored records of partitions that moved away; answer their waiting requests NOT_COORDINATOR (16).
@@ -318,11 +324,14 @@ class Durability:
             while self._outbox.records or self.held.get(self._outbox.batch):
                 async with self._access:
                     await self._write()
-                self.settle(self._clock())
+                now = self._clock()
+                with self._inputs.input("answers", now):
+                    self.settle(now)
             self._idle.set()
 
     async def _write(self) -> None:
-        number, records = self.next_batch()
+        with self._inputs.input("batch"):
+            number, records = self.next_batch()
         while records:
             try:
                 await trio.to_thread.run_sync(self.store.write, records)
@@ -331,13 +340,13 @@ class Durability:
                 records = [record for record in records if record[0] not in error.partitions]
                 self._fenced(set(error.partitions))
             except StoreError as error:
-                self.failed(number, records, error, self._clock())
+                self._unwritten(number, records, error)
                 return
             except Exception as error:
                 self._failures.note(Border.STORE, "the store", error)
                 culprits = unwritable(records)
                 if not culprits:
-                    self.failed(number, records, StoreError(f"The store has raised {error!r}."), self._clock())
+                    self._unwritten(number, records, StoreError(f"The store has raised {error!r}."))
                     return
                 partitions = {partition for partition, _, _ in culprits}
                 records = [record for record in records if record[0] not in partitions]
@@ -346,7 +355,14 @@ class Durability:
                 break
         if self.on_durable is not None:
             self._show(records)
-        self.succeeded(number, self._clock())
+        now = self._clock()
+        with self._inputs.input("written", now, batch=number):
+            self.succeeded(number, now)
+
+    def _unwritten(self, number: int, records: list[tuple[int, Any, Any]], error: StoreError) -> None:
+        now = self._clock()
+        with self._inputs.input("unwritten", now, batch=number, error=error.error, reason=str(error)):
+            self.failed(number, records, error, now)
 
     @asynccontextmanager
     async def nothing_under_way(self) -> AsyncIterator[None]:

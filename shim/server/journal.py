@@ -4,7 +4,10 @@ A run is deterministic but for its inputs: arriving bytes, connections that begi
 store, and operations. Each input is noted with its time, and the coordinator's clock stands still while it is handled.
 Random ids come from a seed in the first line. So a replay (`shim/lab/replay.py`) gives the same answers, records and
 trace. The journal ends at its size limit, when the disk is full, or before an event that it cannot note; its last line
-then says why. `journaled.py` notes the inputs.
+then says why.
+
+A part notes an input where it arrives: `with inputs.input(kind, now, ...)` around its work. Where the fields cost time,
+or the place is passed by each request, it asks first whether `inputs.listening`.
 
 The format is in `docs/replay.md`.
 """
@@ -27,6 +30,9 @@ import orjson
 import trio
 
 from kafka_shim.persistence.files import begin_file
+from kafka_shim.persistence.keys import encode_key
+from kafka_shim.persistence.records import encode_value
+from kafka_shim.server.connection import State, Transport
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -41,18 +47,39 @@ SENT, UNSENT, BROKEN = range(3)
 """The outcome of an answer: sent in full, sent in part, or the connection broke."""
 
 
+class Answering(Protocol):
+    """A session: the part of it that answers."""
+
+    number: int
+    transport: Transport
+    state: State
+
+
 class Inputs(Protocol):
-    """A receiver of inputs."""
+    """A receiver of inputs. `listening` is false while one is handled: all that happens then follows from it."""
+
+    listening: bool
 
     def input(self, kind: str, now: float | None = None, **fields: Any) -> AbstractContextManager[None]:
         """Note an input that came at `now`, by default the present time; the block handles it."""
+
+    def follow(self, session: Answering) -> None:
+        """Note the answers of a session too, each with the input that it follows from."""
 
 
 class Unjournaled:
     """The inputs of a process without a journal."""
 
+    listening = False
+
     def input(self, kind: str, now: float | None = None, **fields: Any) -> AbstractContextManager[None]:
-        return nullcontext()
+        return _NOTHING
+
+    def follow(self, session: Answering) -> None:
+        pass
+
+
+_NOTHING: Final = nullcontext()
 
 
 class Ids:
@@ -83,8 +110,7 @@ class Journal:
         self.path = path
         self.seed = randbits(128)
         self.new_uuid = Ids(self.seed)
-        self.inside = False
-        """True while an input is handled."""
+        self.listening = True
         self.ended = False
         """True if no further input is noted."""
         self.end_reason = ""
@@ -110,13 +136,11 @@ class Journal:
 
     def clock(self) -> float:
         """Return the coordinator's time, which stands still while an input is handled."""
-        return self._now if self.inside else self._real()
+        return self._real() if self.listening else self._now
 
     def ahead(self) -> float:
         """Return the seconds by which the coordinator's clock is ahead of real time."""
-        if self.inside or self._real_ahead is None:
-            return self._ahead
-        return self._real_ahead()
+        return self._real_ahead() if self.listening and self._real_ahead is not None else self._ahead
 
     def begin(self, run: Mapping[str, Any]) -> None:
         """Write the first line: everything that determines the run beside its inputs."""
@@ -125,25 +149,24 @@ class Journal:
     @contextmanager
     def input(self, kind: str, now: float | None = None, **fields: Any) -> Iterator[None]:
         """See `Inputs.input`. An input inside another follows from the outer one and is not noted."""
-        if self.inside:
+        if not self.listening:
             yield
             return
-        self.enter(self._real() if now is None else now)
+        self._now = self._real() if now is None else now
+        if self._real_ahead is not None:
+            self._ahead = self._real_ahead()
+        self.listening = False
         try:
             yield
         finally:
-            self.leave(kind, fields)
+            self.listening = True
+            self._note(kind, fields)
 
-    def enter(self, now: float) -> None:
-        """Begin an input that came at `now`."""
-        self._now = now
-        if self._real_ahead is not None:
-            self._ahead = self._real_ahead()
-        self.inside = True
+    def follow(self, session: Answering) -> None:
+        """See `Inputs.follow`."""
+        session.transport = _AnswersNoted(self, session)
 
-    def leave(self, kind: str, fields: dict[str, Any]) -> None:
-        """End the input and note it."""
-        self.inside = False
+    def _note(self, kind: str, fields: dict[str, Any]) -> None:
         answers, self._answers = self._answers, []
         if not self.ended:
             self._seq += 1
@@ -198,6 +221,42 @@ class Journal:
             self.flush()
 
 
+class _AnswersNoted:
+    """The transport of a session, which notes sent bytes and the outcome."""
+
+    __slots__ = ("_journal", "_session", "_transport", "peer")
+
+    def __init__(self, journal: Journal, session: Answering) -> None:
+        self.peer = session.transport.peer
+        self._journal = journal
+        self._session = session
+        self._transport = session.transport
+
+    @property
+    def paused(self) -> bool:
+        return self._transport.paused
+
+    def send(self, data: bytes) -> bool:
+        whole, session = self._transport.send(data), self._session
+        outcome = BROKEN if session.state is State.CLOSED else SENT if whole else UNSENT
+        self._journal.answered(session.number, data, outcome)
+        return whole
+
+    def pause(self) -> None:
+        self._transport.pause()
+
+    def resume(self) -> None:
+        self._transport.resume()
+
+    def close(self) -> None:
+        self._transport.close()
+
+
 def text_of(data: bytes) -> str:
     """Return bytes as text of the journal."""
     return b64encode(data).decode()
+
+
+def encoded(records: list[tuple[Any, Any]]) -> list[tuple[str, str]]:
+    """Return records in the form of the journal."""
+    return [(text_of(encode_key(key)), text_of(encode_value(key, value))) for key, value in records]

@@ -21,6 +21,7 @@ from kafka_shim.groups.service import GroupService
 from kafka_shim.persistence.store import StoreError
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.failures import Border, Failures
+from kafka_shim.server.journal import Inputs, encoded
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -46,6 +47,7 @@ class Loader:
         settle: Callable[[float], None],
         seconds: float,
         failures: Failures,
+        inputs: Inputs,
     ) -> None:
         self.seconds = seconds
         self.idle = trio.Event()
@@ -59,6 +61,7 @@ class Loader:
         self._clock = clock
         self._settle = settle
         self._failures = failures
+        self._inputs = inputs
         self.pauses: dict[int, float] = {}
         """Additional seconds before the next load of a partition: its rule may fail again and again."""
         self._tickets: dict[int, _Ticket] = {}
@@ -110,19 +113,19 @@ class Loader:
         await trio.sleep(RAISED_SECONDS[min(self._raised[partition], len(RAISED_SECONDS) - 1)])
         if self._retries.get(partition) is ticket:
             self._raised[partition] += 1
-            self.load_again(groups, partition)
-
-    def load_again(self, groups: GroupService, partition: int) -> None:
-        """Load a partition whose last load raised."""
-        self.begin(groups, [partition])
+            with self._inputs.input("again", partition=partition):
+                self.begin(groups, [partition])
 
     def loaded(self, groups: GroupService, partition: int, records: list[tuple[Any, Any]]) -> None:
         """Hand the records of a partition to its groups."""
-        groups.load(partition, records, self._clock())
+        is_noted = self._inputs.listening
+        with self._inputs.input("loaded", partition=partition, records=encoded(records) if is_noted else ()):
+            groups.load(partition, records, self._clock())
 
-    def unloadable(self, groups: GroupService, partition: int) -> None:
+    def _unloadable(self, groups: GroupService, partition: int) -> None:
         """Note that the partition has no records for this process."""
-        groups.fail(partition)
+        with self._inputs.input("unloadable", partition=partition):
+            groups.fail(partition)
 
     def _note(self, partition: int, error: StoreError) -> None:
         if self.started or not error.is_final:
@@ -148,11 +151,11 @@ class Loader:
                     await trio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
                     continue
                 if self._tickets.get(partition) is ticket:
-                    self.unloadable(groups, partition)
+                    self._unloadable(groups, partition)
                 return
             except Exception:
                 if self._tickets.get(partition) is ticket:
-                    self.unloadable(groups, partition)
+                    self._unloadable(groups, partition)
                 raise
             if self._tickets.get(partition) is ticket:
                 self.loaded(groups, partition, records)

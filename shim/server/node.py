@@ -12,6 +12,7 @@ from kafka_shim.server.admission import Admission
 from kafka_shim.server.alarms import Alarms
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.failures import Failures
+from kafka_shim.server.journal import Inputs
 from kafka_shim.server.parts import Parts
 from kafka_shim.server.table import Table
 from kafka_shim.server.throttling import Throttling
@@ -60,6 +61,7 @@ class Node:
         exchanges: Exchanges,
         table: Table,
         failures: Failures,
+        inputs: Inputs,
     ) -> None:
         self.id = address.id
         self.address = address
@@ -70,6 +72,7 @@ class Node:
         self.durability = durability
         self.exchanges = exchanges
         self.failures = failures
+        self.inputs = inputs
         self.table = table
         self.sessions: set[Any] = set()
         self.admission = Admission(broker.topics.settings)

@@ -26,13 +26,14 @@ from kafka_shim.server.alarms import Alarm
 from kafka_shim.server.connection import Guard, State, Transport
 from kafka_shim.server.exchange import Exchange, HugeExchange, Step
 from kafka_shim.server.failures import Border
+from kafka_shim.server.journal import text_of
 from kafka_shim.server.node import Node
 from kafka_shim.server.remembered import MAKERS, RememberedRequest, remember
 
 log: Final = logging.getLogger("kafka_shim.server")
 
 WAITING_BYTES: Final = 64 * 1024
-"""The limit of bytes to read from a client whose earlier request is not answered yet."""
+"""The limit of bytes to read from a client while it waits for an answer."""
 
 LONG_FRAME: Final = 64 * 1024
 """Longer requests take turns with those that are answered part by part, and are not decoded before."""
@@ -51,7 +52,7 @@ _NOTHING_REMEMBERED: Final[dict[bytes, RememberedRequest]] = {}
 
 
 class _Gone:
-    """The transport of a session whose connection has ended."""
+    """The transport of a session after the end of its connection."""
 
     peer = "nobody"
     paused = False
@@ -149,6 +150,11 @@ class Session:
 
     def receive(self, data: bytes, now: float) -> None:
         """Handle bytes that arrived at `now`, monotonic seconds."""
+        inputs = self.node.inputs
+        if inputs.listening:
+            with inputs.input("bytes", now, connection=self.number, data=text_of(data)):
+                self.receive(data, now)
+            return
         if self.state is _READY:
             remembered = self.remembered.get(data[:8])
             if remembered is not None and remembered.serve(self, data, now):
@@ -171,7 +177,9 @@ class Session:
     def lost(self) -> None:
         """End the session after its connection has ended. As in Kafka a parked request stays parked, though its answer
         has no receiver."""
-        if self.state is not _CLOSED:
+        if self.state is _CLOSED:
+            return
+        with self.node.inputs.input("lost", connection=self.number):
             self.state = _CLOSED
             self._waiting = _NOTHING
             self._splitter = FrameSplitter()
@@ -193,9 +201,10 @@ class Session:
 
     def drained(self, now: float) -> None:
         """Note that the transport has sent everything: the client reads."""
-        if self.state is _BLOCKED:
-            self.state = _READY if self._alarm is None else _MUTED
-            self._follow(now)
+        with self.node.inputs.input("drained", now, connection=self.number):
+            if self.state is _BLOCKED:
+                self.state = _READY if self._alarm is None else _MUTED
+                self._follow(now)
 
     def refuse(self, reason: str) -> None:
         """Close the connection without an answer, and log why."""
@@ -234,7 +243,7 @@ class Session:
             self.block()
 
     def block(self) -> None:
-        """Serve nothing more until the client has read what the transport could not send."""
+        """Serve nothing more until the client has read the rest of the answer, which the transport could not send."""
         if self.state is not _CLOSED:
             self.state = _BLOCKED
 
@@ -312,7 +321,7 @@ class Session:
         return True
 
     def serve_in_turn(self, turn: _LongFrame, frame: bytes, now: float) -> bool:
-        """Serve a long request, and what has come since; or decode a huge one, and return True."""
+        """Serve a long request, and the bytes since; or decode a huge one, and return True."""
         if self.state is _CLOSED:
             return False
         self.state = _READY

@@ -20,6 +20,7 @@ from kafka_shim.server.computations import Computations
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.events import EventFeed
 from kafka_shim.server.failures import Border, Failures
+from kafka_shim.server.journal import Inputs
 from kafka_shim.server.leases import Leases
 from kafka_shim.server.node import Node
 
@@ -49,6 +50,7 @@ class Ticks:
         clock: Callable[[], float],
         failures: Failures,
         alarms: Alarms,
+        inputs: Inputs,
     ) -> None:
         self.alarms = alarms
         self._nodes = nodes
@@ -59,6 +61,7 @@ class Ticks:
         self._leases = leases
         self._clock = clock
         self._failures = failures
+        self._inputs = inputs
         self._sleep = trio.CancelScope()
         self.wake_at = -inf
         """When the next timer fires; minus infinity before `run`."""
@@ -68,6 +71,12 @@ class Ticks:
     def settle(self, now: float) -> None:
         """Flush the outbox: records, answers, events."""
         outbox = self._outbox
+        if self._inputs.listening and (
+            outbox.records or outbox.replies or outbox.effects or outbox.computations or outbox.events
+        ):
+            with self._inputs.input("settle", now):
+                self.settle(now)
+            return
         try:
             if outbox.computations:
                 self.computations.take()
@@ -88,6 +97,10 @@ class Ticks:
 
     def fire(self, now: float) -> None:
         """Run due timers, and settle."""
+        if self._inputs.listening:
+            with self._inputs.input("fire", now):
+                self.fire(now)
+            return
         if self._leases is not None:
             self._leases.check(now)
         for node in self._nodes:

@@ -13,6 +13,7 @@ import trio.testing
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.server.computations import SWITCH_SECONDS, Computations, switching_often
 from kafka_shim.server.failures import Failures
+from kafka_shim.server.journal import Unjournaled
 
 
 class Noted:
@@ -51,7 +52,7 @@ def test_computations_run_in_another_thread_and_finish_in_this_one() -> None:
             if len(notes) == 4:
                 done.set()
 
-        computations = Computations(outbox, trio.current_time, lambda now: None, settle, Failures())
+        computations = Computations(outbox, trio.current_time, lambda now: None, settle, Failures(), Unjournaled())
         outbox.computations = [Noted(gate, notes, "one"), Noted(gate, notes, "two", fails=True)]
         computations.take()
         async with trio.open_nursery() as nursery:
@@ -72,7 +73,8 @@ def test_end_of_the_process_stops_a_computation_and_waits_for_its_thread() -> No
 
     async def main() -> None:
         outbox = Outbox()
-        computations = Computations(outbox, trio.current_time, lambda now: None, lambda now: None, Failures())
+        inputs = Unjournaled()
+        computations = Computations(outbox, trio.current_time, lambda now: None, lambda now: None, Failures(), inputs)
         outbox.computations = [Noted(gate, notes, "one")]
         computations.take()
         async with trio.open_nursery() as nursery:
