@@ -37,12 +37,12 @@ def change_together(shared: Shared, exchange: object, rule: Callable[[Topics], M
     return PARKED
 
 
-def change_durably(exchange: Any, kept: _K, rule: Callable[[_K], Message]) -> Message | Parked:
-    """Change what is kept with the settings, here or in all processes. The answer waits until the store has it."""
+def change_durably(exchange: Any, of_cluster: _K, rule: Callable[[_K], Message]) -> Message | Parked:
+    """Change a part of the settings, here or in all processes. The answer waits until the store has the change."""
     shared = exchange.broker.shared
     if shared is not None:
-        return change_together(shared, exchange, lambda topics: rule(kept.at(topics.settings)))
-    return once_durable(exchange, rule(kept))
+        return change_together(shared, exchange, lambda topics: rule(of_cluster.at(topics.settings)))
+    return once_durable(exchange, rule(of_cluster))
 
 
 def once_durable(exchange: Any, response: Message) -> Message:
