@@ -80,19 +80,16 @@ NONE: Final = Extension()
 
 def load(names: Iterable[str]) -> Extension:
     """Combine the experiments of these names. Raises ValueError, in one sentence, for one that is unknown or unusable,
-    and for two with a kind of groups of the same name.
+    and for two with the same kind of groups or type of records.
     """
     whole = NONE
     owners: dict[str, str] = {}
     for name in dict.fromkeys(names):
         each = _load(name)
-        for kind in each.kinds:
-            if kind.name in owners:
-                raise ValueError(
-                    f"Experiments {owners[kind.name]} and {name} cannot be served together: both have groups of type"
-                    f" {kind.name}."
-                )
-            owners[kind.name] = name
+        types = [f"records of type {type_of(key)}" for kind in each.kinds for key in kind.own_records]
+        for own in (*(f"groups of type {kind.name}" for kind in each.kinds), *types):
+            if owners.setdefault(own, name) != name:
+                raise ValueError(f"Experiments {owners[own]} and {name} cannot be served together: both have {own}.")
         whole = whole.beside(each)
     return whole
 

@@ -192,19 +192,25 @@ def test_the_command_line_refuses_a_package_that_fails_in_one_sentence(tmp_path:
         assert done.stderr == f"kafka-shim: Invalid value for '--experimental': {sentence}\n"
 
 
-def test_two_experiments_with_one_kind_cannot_be_served_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("change", "both"),
+    [("", "groups of type registered"), ("._replace(name='other')", "records of type -4")],
+    ids=["a kind", "a record type"],
+)
+def test_two_experiments_with_the_same_cannot_be_served_together(
+    change: str, both: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = (
         "from kafka_shim.experiments.registered.kind import KIND\n"
         "from kafka_shim.server.extensions import Extension\n"
-        "EXTENSION = Extension(kinds=[KIND])"
+        f"EXTENSION = Extension(kinds=[KIND{change}])"
     )
     points = {"kafka_shim.experiments": {"twin": "twin:EXTENSION"}}
     install(tmp_path, code, {"name": "twin", "version": "1.0", "entry-points": points})
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "twin", raising=False)
     with pytest.raises(
-        ValueError,
-        match=r"^Experiments designs and twin cannot be served together: both have groups of type registered\.$",
+        ValueError, match=f"^Experiments designs and twin cannot be served together: both have {both}\\.$"
     ):
         CoordinatorServer(experimental=["designs", "twin"])
+    sys.modules.pop("twin", None)
