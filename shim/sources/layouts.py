@@ -146,7 +146,7 @@ class Layouts:
             if match is None:
                 break
             text = text[match.end() :]
-            moment = _named(match).get("stamp", "")
+            moment = _groups_of(match).get("stamp", "")
             stamp = (self._stamp(moment) if moment else None) or stamp
         return text.rstrip("\r\n"), stamp, fields
 
@@ -154,7 +154,7 @@ class Layouts:
         """Return the text without the layout of its program, its stamp and its fields."""
         match = _LIBRDKAFKA.match(text)
         if match is not None:
-            fields = _named(match)
+            fields = _groups_of(match)
             time = 1000 * int(fields.pop("seconds")) + int(fields.pop("ms"))
             fields["level"] = _SYSLOG[min(int(fields["level"]), 7)]
             return fields.pop("text", ""), Stamp(time, 1, True), fields
@@ -173,13 +173,13 @@ class Layouts:
         stamp: Stamp | None = None
         fields = {}
         if match is not None:
-            fields = _named(match)
+            fields = _groups_of(match)
             stamp = self._stamp(fields.pop("stamp")) if "stamp" in fields else None
             text = fields.pop("text", "")
         end = _LOGGER.search(text)
         if end is not None and "logger" not in fields:
             text = text[: end.start()]
-            fields.update(_named(end))
+            fields.update(_groups_of(end))
         return text, stamp, fields
 
     def _stamp(self, moment: str) -> Stamp | None:
@@ -223,7 +223,7 @@ def _in_zone_of(inner: Stamp, outer: Stamp) -> Stamp:
     return Stamp(inner.time - quarters, inner.resolution, True)
 
 
-def _named(match: re.Match[str]) -> dict[str, str]:
+def _groups_of(match: re.Match[str]) -> dict[str, str]:
     return {name: value for name, value in match.groupdict().items() if value is not None}
 
 
@@ -248,9 +248,9 @@ def _json(text: str) -> tuple[str, dict[str, str], str] | None:
     moment = next((values.pop(name) for name in _TIMES if name in values), "")
     fields = values
     for name, names in (("level", _LEVELS), ("logger", _LOGGERS)):
-        given = next((values.pop(each) for each in names if each in values), "")
-        if given:
-            fields[name] = given
+        value_ = next((values.pop(each) for each in names if each in values), "")
+        if value_:
+            fields[name] = value_
     return message, fields, moment
 
 

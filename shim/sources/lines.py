@@ -10,6 +10,7 @@ import gzip
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from glob import glob
 from io import BufferedReader
 from pathlib import Path
@@ -79,7 +80,8 @@ def pieces_of(file: Path) -> Iterator[bytes]:
 
 def _data(file: Path) -> Iterator[bytes]:
     try:
-        with _opened(file) as opened:
+        with ExitStack() as stack:
+            opened = _opened(file, stack)
             while data := opened.read(PIECE):
                 yield data
     except (EOFError, zlib.error, gzip.BadGzipFile):
@@ -90,11 +92,13 @@ def _data(file: Path) -> Iterator[bytes]:
         raise UnreadableLog(f"{file} cannot be read: {error.strerror or error}.") from None
 
 
-def _opened(file: Path) -> BinaryIO | gzip.GzipFile:
-    opened: BinaryIO = sys.stdin.buffer if file == STDIN else file.open("rb")
+def _opened(file: Path, stack: ExitStack) -> BinaryIO | gzip.GzipFile:
+    opened: BinaryIO = sys.stdin.buffer if file == STDIN else stack.enter_context(file.open("rb"))
     magic = opened.peek(4)[:4] if isinstance(opened, BufferedReader) else b""
     if magic[:2] == b"\x1f\x8b":
-        return gzip.open(opened)
+        unpacked = gzip.GzipFile(fileobj=opened)
+        stack.callback(unpacked.close)
+        return unpacked
     if magic == b"\x28\xb5\x2f\xfd":
         return zstd_file(opened, file)
     return opened

@@ -31,13 +31,24 @@ class Pattern(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """A program that writes logs. `prefix` may stand before the text of its lines, a regular expression with
-    named groups as that of a pattern; the first pattern that matches decides.
+    """A program that writes logs. `prefix` may stand before the text of its lines, a regular expression with named
+    groups as that of a pattern; the first pattern that matches decides. `marks` are fixed texts of lines that deserve a
+    pattern, such as the names of loggers: those without one are counted, so that a reader learns of gaps.
     """
 
     name: str
     prefix: str
     patterns: tuple[Pattern, ...]
+    marks: tuple[str, ...] = ()
+
+    @property
+    def anchors(self) -> set[str]:
+        """Return the fixed texts that select its lines in a scan."""
+        return {each.anchor for each in self.patterns if each.sign is not SignName.NOTHING} | set(self.marks)
+
+    def has_mark(self, raw: bytes) -> bool:
+        """True if a line has a mark of this program."""
+        return any(mark.encode() in raw for mark in self.marks)
 
     @cached_property
     def _compiled(self) -> tuple[tuple[Pattern, Any], ...]:
