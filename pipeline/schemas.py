@@ -75,7 +75,7 @@ ASSIGNMENT_TYPE: Final = "array<struct<member_id: string, topic: string, partiti
 _SPARK: Final = {str: "string", int: "int", float: "double", bool: "boolean"}
 TRACE_FIELDS: Final = {
     field.name: field
-    for fields in (trace.EVERY_EVENT, trace.OF_A_RELAY, *(kind.fields for kind in trace.EVENTS.values()))
+    for fields in (trace.EVERY_EVENT, trace.OF_A_LOG, *(kind.fields for kind in trace.EVENTS.values()))
     for field in fields
 }
 """The fields of the trace by name."""
@@ -155,6 +155,7 @@ NO_COLUMN: Final = frozenset(
         *("state", "groups", "unknown_records", "action", "kind", "deadline"),
         *("assignor", "assigned", "revoking", "waits_for"),
         *("producer_id", "producer_epoch", "nth", "waits_ms", "subscriptions"),
+        *("where", "size"),
     }
 )
 """Fields of the trace without a column of their name. Of a `target` and a `reconciliation`, `decode/events.py` has some
@@ -326,7 +327,7 @@ TABLES: Final[dict[str, Table]] = {
             _C("cooperative", "boolean", "whether members keep their partitions through the round, by its name"),
             _C("members", "array<string>", "members of the generation"),
             _C("size", "int", "number of members"),
-            _C("inferred", "boolean", "whether a relay inferred it; null in a coordinator's own trace"),
+            _C("inferred", "boolean", "whether a relay or a log inferred it; null in a coordinator's own trace"),
             _C("file", "string", "file of the trace"),
             _C("position", "bigint", "where the round event begins in it"),
             *_KEYED,

@@ -155,6 +155,7 @@ class TraceCommands(Commands):
         "follow": ("kafka_shim.commands.trace", "follow", "The story of a trace while it is written."),
         "compare": ("kafka_shim.commands.trace", "compare_traces", "Two traces side by side, by cause."),
         "export": ("kafka_shim.commands.trace", "export", "A rebalance as a Mermaid sequence diagram."),
+        "from-log": ("kafka_shim.commands.logs", "from_log", "A trace from the logs of brokers."),
     }
 
 

@@ -78,6 +78,7 @@ HOUSE = {
         "kafka_shim.groups",
         "kafka_shim.server",
     },
+    "kafka_shim.sources": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.trace"},
     "kafka_shim.testing": {
         "kafka_shim.security",
         "kafka_shim.why",
@@ -104,6 +105,7 @@ HOUSE = {
         "kafka_shim.why",
         "kafka_shim.lab",
         "kafka_shim.learn",
+        "kafka_shim.sources",
         # A replay writes its log as a server does.
         "kafka_shim.server",
         # A replay that goes on is served.
@@ -127,7 +129,14 @@ HOUSE = {
         "kafka_shim.lab",
         "kafka_shim.pipeline",
     },
-    "kafka_shim.pipeline": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.trace"},
+    "kafka_shim.pipeline": {
+        "kafka_shim.apis",
+        "kafka_shim.persistence",
+        "kafka_shim.trace",
+        "kafka_shim.sources.patterns",
+        "kafka_shim.sources.layouts",
+        "kafka_shim.sources.signs",
+    },
 }
 # Kind of group -> the kinds that its folder extends. Other modules of `groups/` know no kind, but for `LISTS_KINDS`.
 KINDS: dict[str, set[str]] = {

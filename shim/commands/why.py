@@ -19,6 +19,7 @@ import click
 from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.commands.damaged import reads_files
 from kafka_shim.commands.events import control_option, events_of, source_name
+from kafka_shim.commands.logs import Logs, list_groups, zone_option
 from kafka_shim.commands.parameters import ParamType, Whole
 from kafka_shim.trace.history import GroupHistory, History
 from kafka_shim.why.explanation import as_json, explain
@@ -65,6 +66,14 @@ class Moment(ParamType[float]):
 @click.argument("group", required=False)
 @click.argument("traces", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 @control_option
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    metavar="PATH",
+    help="Read the log of a broker in place of a trace: a file, a folder, a pattern, - for standard input; repeatable.",
+)
+@zone_option
 @click.option("--since", type=Moment(), help="From this time on: 14:02, an ISO time, or 10m for ten minutes ago.")
 @click.option("--until", type=Moment(), help="Leave out what came after this time.")
 @click.option("--last", type=Whole(1), help="Show the last N rebalances in full.")
@@ -82,6 +91,8 @@ def why(
     group: str | None,
     traces: Sequence[Path],
     control: str | None,
+    logs: Sequence[str],
+    log_zone: tzinfo,
     since: float | None,
     until: float | None,
     last: int | None,
@@ -94,7 +105,7 @@ def why(
     """Explain why GROUP rebalanced, from TRACES (`-` is standard input; .gz and .zst too) or from a running server.
 
     An only group needs no name. Without traces or a server it reads trace.jsonl in the current folder, or asks the
-    control server.
+    control server. With --log and no GROUP it lists the groups that rebalanced, the sickest first.
     """
     if cause is not None:
         _explain_cause(cause)
@@ -103,16 +114,26 @@ def why(
         # A trace may come first if its only group needs no name.
         traces = (Path(group), *traces)
         group = None
+    # A shell expands a pattern after --log to several paths.
+    source = Logs([*logs, *map(str, traces)], log_zone, group) if logs else None
     history = History()
-    for event in events_of(traces, control, group=group):
+    for event in events_of(traces, control, group=group) if source is None else source.events():
         history.add(event)
+    name = source_name(traces, control) if source is None else source.name
+    if source is not None and not source.reading.groups:
+        stop(source.silence, NO_SUCH_GROUP)
     if group is None:
-        group = _only(list(history.groups), source_name(traces, control))
+        if source is not None and len(history.groups) > 1:
+            list_groups(history, as_json=as_json_)
+            source.report()
+            return
+        group = _only(list(history.groups), name)
     group_history = history.groups.get(group)
     if group_history is None:
         # Standard input cannot be read a second time.
-        others = [] if Path("-") in traces else _groups(traces, control)
-        stop(f"There is no group {group} in {source_name(traces, control)}.{_hint(group, others)}", NO_SUCH_GROUP)
+        others = [] if Path("-") in traces or source is not None else _groups(traces, control)
+        others = others if source is None else list(source.reading.groups)
+        stop(f"There is no group {group} in {name}.{_hint(group, others)}", NO_SUCH_GROUP)
     chosen = [
         each
         for each in group_history.rebalances
@@ -125,6 +146,8 @@ def why(
         stop(_nothing(group_history), NOTHING_IN_RANGE)
     if as_json_:
         click.echo(json.dumps(as_json(explanation), indent=1))
+        if source is not None:
+            source.report()
         return
     zone = zone_of(utc)
     bars = sys.stdout.isatty() or "COLUMNS" in os.environ
@@ -134,6 +157,8 @@ def why(
         text = lines(explanation, bars=bars, brief=brief, zone=zone)
     for line in text:
         click.echo(line)
+    if source is not None:
+        source.report()
 
 
 def remedies_play() -> Play:

@@ -28,6 +28,8 @@ def trace_page() -> str:
         _fields(schema.EVERY_EVENT),
         *RECORDED,
         _fields(schema.OF_A_RELAY),
+        *FROM_LOGS,
+        _fields(schema.OF_A_LOG),
         "## Terms",
         "\n".join(f"- {term}" for term in TERMS),
         "## Events",
@@ -74,6 +76,20 @@ RECORDED: Final = (
     " their other values are not visible from outside. `node` is -1"
     " on a connection to the bootstrap address whose broker is not clear. The `release` of the first"
     " line is empty, and its `nodes` are those seen by then.",
+    "Such an event also has",
+)
+
+FROM_LOGS: Final = (
+    "## From the logs of brokers",
+    "`kafka-shim trace from-log FILES` writes the same events from the lines of a broker's log, without requests:"
+    " `member`, `state`, `round`, `assignment` and `group`.",
+    "- A field that a log lacks is empty: `protocol`, `assignments`, `waited_for`, the `run`, `release` and `nodes` of"
+    " the first line. `generation` is -1 if it is unknown, and `cause` is empty if no line has it. `mono` is `wall`,"
+    " and `rule` is empty.\n"
+    "- `members` of a `round` are those that lines have named since the log began; `size` is their number, which Kafka"
+    " has logged since 2.8. `dropped` has members that did not rejoin, and those whose end let the round end.\n"
+    "- A log has no client id: `client_id` is the part of the member id before the UUID. The new id of a static member"
+    " that was replaced is in no line of Kafka 3.0 and later unless a rebalance began: its event has the old id.",
     "Such an event also has",
 )
 

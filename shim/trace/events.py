@@ -59,7 +59,10 @@ class Event(TypedDict):
     seq: Annotated[int, "sequence number in this trace, without gaps"]
     mono: Annotated[float, "seconds on the coordinator's monotonic clock"]
     wall: Annotated[float, "seconds of Unix time"]
-    inferred: NotRequired[Annotated[bool, "true: concluded from requests and answers; only a relay writes it"]]
+    inferred: NotRequired[
+        Annotated[bool, "true: concluded from requests and answers by a relay, or from the lines of a log"]
+    ]
+    where: NotRequired[Annotated[str, "file and number of the line of a log that it was concluded from"]]
 
 
 class TraceBegun(Event):
@@ -165,9 +168,14 @@ class MemberChanged(Event):
     change: Annotated[
         str,
         "pending (id handed out), added, replaced (took over a static member's place), fenced (lost it), "
-        "left, expired, or removed (did not rejoin, had no room, or an admin client removed it)",
+        "left, expired, or removed (did not rejoin, had no room, or an admin client removed it); "
+        "from a log also loaded (it was in a group that a coordinator loaded) and refused (it asked for an instance id "
+        "that another member has)",
     ]
     rule: RuleName
+    session_timeout_ms: NotRequired[Annotated[int, "its session timeout, if a line of a log has it"]]
+    rebalance_timeout_ms: NotRequired[Annotated[int, "its rebalance timeout, if a line of a log has it"]]
+    reason: NotRequired[Annotated[str, "the reason that it gave for its departure, if a line of a log has it"]]
 
 
 class RoundEnded(Event):
@@ -184,6 +192,7 @@ class RoundEnded(Event):
     leader: Annotated[str, "member id of the leader"]
     protocol: Annotated[str, "the protocol selected"]
     members: Annotated[list[str], "ids of the generation's members"]
+    size: NotRequired[Annotated[int, "number of members, if a line of a log has it: `members` may lack some"]]
 
 
 class GroupAssigned(Event):

@@ -45,10 +45,14 @@ _LOST: Final = frozenset(
     }
 )
 """Errors of a commit after which other members read its records again."""
+_OF_REBALANCES: Final = frozenset({"state", "round", "assignment", "epoch", "target"})
+"""Events about a rebalance, not about one member."""
 _LEAVES: Final = frozenset({-1, AWAY})
 """The member epochs of a consumer that leaves."""
 MISSED_POLL: Final = "poll timeout"
 """The reason, or a part of it, of a member that left because its application did not poll in time."""
+BY_REQUESTS: Final = "by its requests"
+"""The end of such a reason that the member did not give."""
 
 
 @dataclass(slots=True)
@@ -179,6 +183,10 @@ class GroupHistory:
         """Session timeout of each member in seconds, by its id, if the trace has timers."""
         self.refusals = Refusals()
         self.holders = Holders()
+        self.is_of_log = False
+        """True if its events are from a log: it may have had members before, and shows no assignments."""
+        self.size: int | None = None
+        """Number of present members, if a log has it."""
         self.joined_on: dict[int, str] = {}
         """By connection, the member of its newest JoinGroup."""
         self._generation_members: tuple[str, ...] = ()
@@ -193,11 +201,14 @@ class GroupHistory:
         at = float(event["wall"])
         self.first = self.first or at
         self.last = at
+        self.is_of_log = self.is_of_log or "where" in event
         take = getattr(self, f"_{event['event']}", None)
         if take is not None:
             take(event, at, at - float(event["mono"]))
         if self.current is not None:
             self.current.last_seq = event.get("seq", 0)
+            if "where" in event and event["event"] in _OF_REBALANCES:
+                self.current.lines = (*self.current.lines[:1], event["where"])
 
     def member(self, member_id: str) -> Member:
         """Return the member with this id; create it if it is new."""
@@ -245,6 +256,7 @@ class GroupHistory:
             initial=initial,
             inferred=bool(event.get("inferred")),
             generation_before=self.generation,
+            lines=(event["where"],) if "where" in event else (),
         )
         trigger = self.members.get(rebalance.trigger)
         if rebalance.cause == Cause.SESSION_EXPIRED and trigger is not None:
@@ -261,6 +273,8 @@ class GroupHistory:
         elif event["to"] == "Empty" and self.current is not None and self.current.generation is None:
             # No member is left to join.
             self.current.generation, self.current.ended = event["generation"], at
+        if event["to"] == "Empty" and self.is_of_log:
+            self.present, self.size, self.generation = {}, 0, event["generation"]
 
     def _of_epochs(self) -> Epochs:
         if self.epochs is None:
@@ -283,13 +297,15 @@ class GroupHistory:
         started = event["started"] + shift
         if current is None or current.ended is not None:
             # A relay writes no `state` event: the round is the first event of the rebalance.
-            current = self._begin(event, started, initial=bool(event.get("inferred")) and not self._generation_members)
+            initial = bool(event.get("inferred")) and not self._generation_members and not self.is_of_log
+            current = self._begin(event, started, initial=initial)
         current.ended = event["ended"] + shift
         self.generation = current.generation = event["generation"]
         current.leader = event["leader"]
         self.protocol = current.protocol = event["protocol"] or ""
         current.eager = "cooperative" not in self.protocol
         current.members = self._generation_members = tuple(event["members"])
+        current.size = self.size = event.get("size")
         current.dropped = tuple(event["dropped"])
         current.joins = [
             Join(each["member_id"], each["ms"] / 1000, current.called.get(each["member_id"]))
@@ -300,8 +316,11 @@ class GroupHistory:
             self.owners, self.revoked = {}, {}
 
     def _assignment(self, event: Mapping[str, Any], at: float, shift: float) -> None:
-        after = owners_of(event["assignments"])
         current = self.current
+        if self.is_of_log:
+            self._assignment_of_log(event, at)
+            return
+        after = owners_of(event["assignments"])
         if current is not None and current.generation == event["generation"]:
             current.assigned = at
             current.subscriptions = event.get("subscriptions", {})
@@ -318,6 +337,15 @@ class GroupHistory:
             self.revoked.pop(partition, None)
         self.owners = after
 
+    def _assignment_of_log(self, event: Mapping[str, Any], at: float) -> None:
+        """A log has the time of the assignments, but not the assignments: the members had them soon afterwards."""
+        current = self.current
+        if current is not None and current.generation == event["generation"]:
+            current.assigned = at
+            current.leader = event["leader"] or current.leader
+        for member_id in self.present:
+            self.members[member_id].polled = at
+
     # Members
 
     def _member(self, event: Mapping[str, Any], at: float, shift: float) -> None:
@@ -326,6 +354,10 @@ class GroupHistory:
         member.client_host = event["client_host"] or member.client_host
         member.instance_id = event["instance_id"]
         change = event["change"]
+        member.session_timeout_ms = event.get("session_timeout_ms", member.session_timeout_ms)
+        member.rebalance_timeout_ms = event.get("rebalance_timeout_ms", member.rebalance_timeout_ms)
+        if self.is_of_log:
+            self._member_of_log(member, event, at)
         if change in _JOINED:
             if member.ended is not None:
                 if member.leaves_late or self._has_left_and_lives(member):
@@ -340,12 +372,32 @@ class GroupHistory:
                 self.epochs.on_return(member.member_id, member.instance_id)
         elif change in _GONE:
             member.ended, member.how = at, change
-            member.reason = self._reasons.pop(member.member_id, member.reason)
+            member.reason = event.get("reason") or self._reasons.pop(member.member_id, member.reason)
             self.present.pop(member.member_id, None)
             if self.epochs is not None:
                 had = self.epochs.has(member.member_id)
                 member.away = had.since if had.epoch == AWAY else None
                 self.epochs.on_departure(member.member_id, member.instance_id, change, at)
+
+    def _member_of_log(self, member: Member, event: Mapping[str, Any], at: float) -> None:
+        """Handle a change of a member that a log names: it may have joined before the log began."""
+        change = event["change"]
+        if change in ("loaded", *_GONE) and member.joined is None:
+            member.joined = self.first
+        if change == "loaded":
+            self.present[member.member_id] = None
+        elif change == "refused":
+            self.refusals.fence(
+                event, at, event["instance_id"], member.member_id, member.library, has_other_client=False
+            )
+        elif change == "added":
+            # A consumer of KIP-848 keeps its id as long as its process runs.
+            member.lingered = at if member.how == "expired" else member.lingered
+            member.polled = at
+        if change in _GONE and self.size:
+            self.size -= 1
+        elif change == "added" and self.size is not None:
+            self.size += 1
 
     def _timer(self, event: Mapping[str, Any]) -> None:
         """Learn a member's session timeout from the first timer of its session."""
@@ -499,7 +551,7 @@ class GroupHistory:
 
     def missed_poll(self, member: Member) -> None:
         """Note that a member left or fell silent because its application did not poll in time, as requests show."""
-        member.reason = f"{MISSED_POLL}, by its requests"
+        member.reason = f"{MISSED_POLL}, {BY_REQUESTS}"
         for each in reversed(self.rebalances):
             if each.trigger == member.member_id and each.cause in (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED):
                 each.cause = Cause.POLL_TIMEOUT_REASON
@@ -510,7 +562,8 @@ class GroupHistory:
         poll interval: it missed its poll. One that unsubscribes and subscribes after so long shows the same. The poll
         interval of a share consumer does not show.
         """
-        if self.kind == "share":
+        # A log has no poll interval, and little else brings a consumer back under its id.
+        if self.kind == "share" or (self.is_of_log and self.epochs is not None):
             return member.how == "left"
         # A static consumer says that it leaves for a while, and is expelled when its session ends.
         departure = member.away if member.how == "expired" else member.ended if member.how == "left" else None
@@ -540,8 +593,8 @@ class GroupHistory:
             self.member(event["member_id"]).fenced += 1
 
     def _group(self, event: Mapping[str, Any], at: float, shift: float) -> None:
-        self.state = event["state"]
-        self.generation = event["generation"]
+        self.state = event["state"] or self.state
+        self.generation = event["generation"] if event["generation"] >= 0 else self.generation
         if event["change"] in ("deleted", "expired"):
             # A later group of this name may be of another kind.
             self.epochs = None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BufferedReader, BytesIO
 from mmap import mmap
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import cramjam
 import orjson
@@ -120,15 +120,20 @@ def lines_of(path: Path) -> Iterable[bytes]:
     if magic[:2] == b"\x1f\x8b":
         return _unpacked(gzip.open(file), path)
     if magic == b"\x28\xb5\x2f\xfd":
-        try:
-            # Pages of it that nothing is written to take no memory.
-            with mmap(-1, LONGEST_ZSTD) as unpacked:
-                size = cramjam.zstd.decompress_into(file.read(), unpacked)
-                return BytesIO(unpacked[:size])
-        except cramjam.DecompressionError:
-            reason = f"is not a complete zstd file, or has more than {LONGEST_ZSTD // MIB} MiB unpacked"
-            raise UnreadableTrace(f"{_name(path)} {reason}.") from None
+        return zstd_file(file, path)
     return file
+
+
+def zstd_file(file: BinaryIO, path: Path) -> BytesIO:
+    """Return the content of an open zstd file. Raises UnreadableTrace."""
+    try:
+        # Pages of it that nothing is written to take no memory.
+        with mmap(-1, LONGEST_ZSTD) as unpacked:
+            size = cramjam.zstd.decompress_into(file.read(), unpacked)
+            return BytesIO(unpacked[:size])
+    except cramjam.DecompressionError:
+        reason = f"is not a complete zstd file, or has more than {LONGEST_ZSTD // MIB} MiB unpacked"
+        raise UnreadableTrace(f"{_name(path)} {reason}.") from None
 
 
 def _unpacked(lines: gzip.GzipFile, path: Path) -> Iterator[bytes]:

@@ -91,6 +91,10 @@ class Rebalance:
     """Faults injected during it."""
     superseded: float | None = None
     """Start of the next rebalance, if this one had not ended."""
+    lines: tuple[str, ...] = ()
+    """Of a rebalance from a log, the first and the last line about it; such a rebalance has no assignments."""
+    size: int | None = None
+    """Number of members, if a log has it; `members` may lack some."""
 
     @property
     def over(self) -> float | None:

@@ -69,7 +69,9 @@ def _json(hint: Any) -> str:
 _COMMON: Final = _fields(Event)
 OF_A_RELAY: Final = (_COMMON["inferred"],)
 """Additional fields of events of `kafka-shim trace record`."""
-EVERY_EVENT: Final = tuple(field for field in _COMMON.values() if field not in OF_A_RELAY)
+OF_A_LOG: Final = (*OF_A_RELAY, _COMMON["where"])
+"""Additional fields of events of `kafka-shim trace from-log`."""
+EVERY_EVENT: Final = tuple(field for field in _COMMON.values() if field not in OF_A_LOG)
 EVENTS: Final = {
     name: Described(
         " ".join((kind.event.__doc__ or "").split()),
@@ -91,7 +93,7 @@ def problems(event: dict[str, Any]) -> list[str]:
             errors += [] if optional else [f"{event['event']} lacks {name}"]
         elif not any(_IS[part](event[name]) for part in type_.split("|")):
             errors.append(f"{event['event']}.{name} is no {type_}: {event[name]!r}")
-    names = {field.name for field in (*EVERY_EVENT, *OF_A_RELAY, *kind.fields)}
+    names = {field.name for field in (*EVERY_EVENT, *OF_A_LOG, *kind.fields)}
     return errors + [f"{event['event']} has {name} too" for name in event if name not in names]
 
 

@@ -30,6 +30,9 @@ BECAUSE: Final[dict[str, str]] = {
 }
 """By cause; empty if a relay did not see the trigger."""
 
+UNSAID: Final = "no line of the log says why"
+"""The clause of a rebalance from a log, if its cause is unknown."""
+
 
 def clause(cause: str | None, who: str, protocol_type: str = "") -> str:
     """Return the cause of a rebalance as a clause: `billing-3 joined`. An unknown cause is returned unchanged."""

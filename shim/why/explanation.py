@@ -20,10 +20,11 @@ from kafka_shim.trace.moves import by_topic
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, Rebalance
 from kafka_shim.trace.reconciliation import INTERVAL, Reconciliation
 from kafka_shim.why.advice import advise
-from kafka_shim.why.causes import clause
+from kafka_shim.why.causes import UNSAID, clause
 from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.findings import CONSUMER_HEARTBEAT_MS, LONG_S, Finding
 from kafka_shim.why.instance_ids import fights_of
+from kafka_shim.why.limits import limits_of
 from kafka_shim.why.names import Names, names_of
 from kafka_shim.why.past import client_of, tell_apart
 from kafka_shim.why.reconciliation_advice import NOTICED_S
@@ -52,6 +53,8 @@ class Pattern:
     period: float
     first_seq: int
     last_seq: int
+    lines: tuple[str, ...] = ()
+    """The first and the last line of a log."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class Explanation:
     advice: Advice
     names: Names
     storm: bool
+    limits: tuple[str, ...] = ()
+    """Questions that its source cannot answer, each with the source that can."""
 
     @property
     def last(self) -> Rebalance:
@@ -153,6 +158,13 @@ class Explanation:
             or any(remedy.code == each.code and remedy.who in (each.client, *_SHARED) for each in findings)
         ]
 
+    def lines_of(self, remedy: Remedy) -> list[str]:
+        """Return the lines of a log that a remedy rests on: the first of each rebalance of its findings, a few."""
+        of_code = (each for each in self.advice.findings if each.code == remedy.code)
+        findings = [each for each in of_code if remedy.who in (each.client, *_SHARED)]
+        rebalances = [each for finding in findings for each in finding.rebalances if each.lines]
+        return [each.lines[0] for each in rebalances[:_LINES]]
+
     def advice_of(self, rebalance: Rebalance) -> str:
         """Return the sentence in place of remedies for one rebalance, if it has none."""
         if any(each is rebalance for finding in self.troubles for each in finding.rebalances):
@@ -164,6 +176,8 @@ class Explanation:
 
     def reason(self, rebalance: Rebalance) -> str:
         """Return the cause of a rebalance, as a clause."""
+        if not rebalance.cause and rebalance.lines:
+            return UNSAID
         return clause(rebalance.cause, self.who(rebalance.trigger), self.history.protocol_type)
 
     def who(self, member_id: str) -> str:
@@ -195,6 +209,7 @@ class Explanation:
         return "Rebalanced once" if count == 1 else f"Rebalanced {count} times in {span(seconds)}"
 
 
+_LINES: Final = 5
 _SHARED: Final = ("all", "broker")
 """The side of a remedy that is for no single member."""
 
@@ -226,6 +241,7 @@ def explain(history: GroupHistory, rebalances: Sequence[Rebalance], play: Play |
         advice=advice,
         names=names,
         storm=_is_storm([each for each in rebalances if id(each) not in shut_down]),
+        limits=limits_of(history, rebalances, advice.findings, names),
     )
 
 
@@ -257,7 +273,8 @@ def _patterns(history: GroupHistory, rebalances: Sequence[Rebalance], names: Nam
             member = history.members[same[0].trigger]
             who = member.instance_id or member.client_id or names(member.member_id)
             period = gaps[len(gaps) // 2]
-            patterns.append(Pattern(cause, who, len(same), period, same[0].first_seq, same[-1].last_seq))
+            lines = (*same[0].lines[:1], *same[-1].lines[-1:])
+            patterns.append(Pattern(cause, who, len(same), period, same[0].first_seq, same[-1].last_seq, lines))
     # The cause of a member's departure also explains its return.
     patterns.sort(key=lambda pattern: (pattern.cause == Cause.NEW_MEMBER, -pattern.count))
     return tuple(patterns)
@@ -291,10 +308,13 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "patterns": [vars(pattern) for pattern in explanation.patterns],
         "rebalances": [_rebalance_json(explanation, each) for each in explanation.rebalances],
         "findings": [_finding_json(each) for each in explanation.advice.findings],
-        "remedies": [_remedy_json(each) for each in explanation.advice.remedies],
+        "remedies": [
+            _remedy_json(each) | {"lines": explanation.lines_of(each)} for each in explanation.advice.remedies
+        ],
         "calm": explanation.is_calm,
         "advice": "" if explanation.advice.remedies else explanation.advice_text,
         "would_not_help": list(explanation.advice.would_not_help),
+        "cannot_tell": list(explanation.limits),
     } | ({} if history.epochs is None else _epochs_json(history.epochs, history))
 
 
@@ -360,7 +380,7 @@ def _rebalance_json(explanation: Explanation, each: Rebalance) -> dict[str, Any]
         "dropped": each.dropped,
         "moved": None if each.moved is None else {"moved": each.moved.moved, "needed": each.moved.needed},
         "member_seconds": each.member_seconds,
-        "partition_seconds": each.partition_seconds,
+        "partition_seconds": None if each.lines else each.partition_seconds,
         "faults": each.faults,
         "findings": [
             {
@@ -375,6 +395,7 @@ def _rebalance_json(explanation: Explanation, each: Rebalance) -> dict[str, Any]
         "advice": "" if remedies else explanation.advice_of(each),
         "first_seq": each.first_seq,
         "last_seq": each.last_seq,
+        "lines": each.lines,
     } | (
         {
             "assignor": each.protocol,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.clients import Library
-from kafka_shim.trace.history import MISSED_POLL, GroupHistory, Member
+from kafka_shim.trace.history import BY_REQUESTS, MISSED_POLL, GroupHistory, Member
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, INITIAL_DELAY, LEADER_THINKS, NEVER_CAME, Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
 from kafka_shim.trace.unreleased import Unreleased
@@ -61,6 +61,10 @@ class Finding:
     """Topics of the subscriptions that no member has a partition of."""
     is_passing: bool = False
     """True if it is about several members that each came for a short time, and `client` is the last."""
+    is_of_log: bool = False
+    """True if it is concluded from a log, which shows fewer signs."""
+    is_likely: bool = False
+    """True if a log only makes it likely."""
     rebalances: list[Rebalance] = field(default_factory=list)
     seqs: tuple[int, int] = (0, 0)
     times: dict[int, float] = field(default_factory=dict)
@@ -85,6 +89,9 @@ class Finding:
 
 def cost_of(rebalance: Rebalance) -> float:
     """Return the seconds of standstill of a rebalance, summed over partitions and members."""
+    if rebalance.lines:
+        # A log shows neither partitions nor when each member joined.
+        return rebalance.seconds * (rebalance.size or max(1, len(rebalance.members)))
     return rebalance.partition_seconds + (rebalance.member_seconds or 0.0)
 
 
@@ -144,7 +151,8 @@ class _Search:
             label = client or ("" if member is None else self._label(member))
             library = Library.UNKNOWN if member is None else library_of_client(self.history, member)
             of_type = self.history.protocol_type
-            finding = Finding(code=code, client=label, library=library, protocol_type=of_type)
+            is_of_log = self.history.is_of_log
+            finding = Finding(code=code, client=label, library=library, protocol_type=of_type, is_of_log=is_of_log)
             self.findings[code, name] = finding
         if member is not None and member.member_id not in finding.members:
             finding.members = (*finding.members, member.member_id)
@@ -313,6 +321,9 @@ class _Search:
 
     def _missed_poll(self, member: Member, *, again: bool = True) -> Finding:
         finding = self.finding(Cause.POLL_TIMEOUT_REASON, member)
+        # A log has the words of the client, or only the time of its departure, or its return under its id.
+        is_said = MISSED_POLL in member.reason and not member.reason.endswith(BY_REQUESTS)
+        finding.is_likely = self.history.is_of_log and not is_said
         finding.count += again
         finding.seconds = max(finding.seconds, *gaps(self.processes.lives[client_of(member)]), 0.0)
         return finding

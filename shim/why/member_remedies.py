@@ -68,16 +68,21 @@ def missed_polls(history: GroupHistory, finding: Finding, names: Names) -> list[
                 side="client",
                 setting=setting,
                 key=clients.POLL_INTERVAL,
-                seen="not visible on the wire" if interval is None else str(interval),
+                seen=unseen(history) if interval is None else str(interval),
                 proposed="longer than its longest batch" if proposed is None else str(proposed),
                 why=f"its longest absence from poll was {longest:.1f} s"
                 if gaps and interval is not None
-                else "it left when the interval was over, and its process still runs",
+                else f"it left when the interval was over{'' if history.is_of_log else ', and its process still runs'}",
                 price="a rebalance may wait as long for it",
                 change=None if proposed is None else Change(poll_interval=proposed / 1000),
             )
         )
     return remedies
+
+
+def unseen(history: GroupHistory) -> str:
+    """Return the words for a value that the source does not show."""
+    return "not in the log" if history.is_of_log else "not visible on the wire"
 
 
 def _late_worker(finding: Finding, member: Member) -> list[Remedy]:
@@ -143,7 +148,7 @@ def slow_member(history: GroupHistory, finding: Finding, names: Names) -> list[R
             side="client",
             setting=setting,
             key=clients.POLL_RECORDS,
-            seen=f"{batch[0]:.0f} (inferred from its commits)" if batch else "not visible on the wire",
+            seen=f"{batch[0]:.0f} (inferred from its commits)" if batch else unseen(history),
             proposed=str(max(1, int(batch[0] / 10))) if batch else "a tenth",
             why=f"it joins again only when it polls; the group then waits {target:.1f} s, not {finding.seconds:.1f} s",
             change=change,

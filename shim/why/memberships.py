@@ -80,7 +80,8 @@ def closing_of(history: GroupHistory) -> float:
 
     Static members do not leave: their sessions expire.
     """
-    if history.present:
+    # A log may begin when the group had members already.
+    if history.present or (history.is_of_log and history.state != "Empty"):
         return float("inf")
     begin = float("inf")
     ends = sorted(

@@ -12,7 +12,7 @@ from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.epochs import WITH_EPOCHS
 from kafka_shim.trace.reconciliation import AWAY
-from kafka_shim.why.causes import clause
+from kafka_shim.why.causes import UNSAID, clause
 from kafka_shim.why.names import Names
 
 _MEMBER: Final = {
@@ -22,6 +22,7 @@ _MEMBER: Final = {
     "removed": "is removed",
     "fenced": "is fenced: another member has its group.instance.id",
     "replaced": "takes over the place of the static member before it",
+    "refused": "is refused: another member has its group.instance.id",
 }
 
 _DELEGATION: Final = {
@@ -86,7 +87,7 @@ class Narrator:
         if event["to"] == "PreparingRebalance":
             (self._initial.add if event["from"] == "Empty" else self._initial.discard)(event["group"])
             because = self._because(event)
-            return [f"rebalance begins, cause {event['cause']}: {because}"]
+            return [f"rebalance begins, cause {event['cause'] or 'unknown'}: {because}"]
         if event["to"] == "Registering":
             if event["cause"] is None:
                 return ["the owners of rewound partitions must register"]
@@ -103,12 +104,16 @@ class Narrator:
     def _round(self, event: Mapping[str, Any]) -> list[str]:
         members = [self.name(member_id) for member_id in event["members"]]
         took = (event["ended"] - event["started"]) * 1000
-        protocol = readable(str(event["protocol"]))
-        lines = [
-            f"generation {event['generation']}: {len(members)} member{'s' * (len(members) != 1)} after {took:.0f} ms"
-            f" ({', '.join(members)}), {self.name(event['leader'])} leads, protocol {protocol}"
-        ]
-        if event.get("inferred"):
+        size = event.get("size", len(members))
+        others = ["others"] if size > len(members) > 0 else []
+        names = f" ({', '.join([*members, *others])})" if members or "where" not in event else ""
+        leads = f", {self.name(event['leader'])} leads" if event["leader"] else ""
+        protocol = f", protocol {readable(str(event['protocol']))}" if event["protocol"] or "where" not in event else ""
+        count = f"{size} member{'s' * (size != 1)}"
+        if "where" in event and "size" not in event:
+            count = "members" if members else "begins"
+        lines = [f"generation {event['generation']}: {count} after {took:.0f} ms{names}{leads}{protocol}"]
+        if event.get("inferred") and "where" not in event:
             # A relay's trace has no event for the beginning.
             cause = event["cause"] or "unknown"
             lines.insert(0, f"rebalanced, cause {cause}: {self._because(event)}")
@@ -152,6 +157,9 @@ class Narrator:
         return [line]
 
     def _assignment(self, event: Mapping[str, Any]) -> list[str]:
+        if "where" in event:
+            # A log does not have them.
+            return [f"generation {event['generation']} is stable"]
         lines = [f"generation {event['generation']} is stable; assignments:"]
         for member_id, owned in event["assignments"].items():
             lines.append(f"    {self.name(member_id):24} {_owned(owned)}")
@@ -181,6 +189,8 @@ class Narrator:
         return [f"{len(event['offsets'])} committed offsets have expired"]
 
     def _because(self, event: Mapping[str, Any]) -> str:
+        if not event["cause"] and "where" in event:
+            return UNSAID
         return clause(event["cause"], self.name(event["trigger"]), self._types.get(event["group"], ""))
 
     def _exchange(self, event: Mapping[str, Any]) -> list[str]:

@@ -179,6 +179,8 @@ def tell_apart(history: GroupHistory) -> None:
     """Give members of one client id and host that were in the group at the same time a place each. A new member takes
     the place of one before it: on its connection, or that had died, or else that ended last.
     """
+    if history.is_of_log:
+        _fill_hosts(history)
     places: dict[tuple[str, str], list[Member]] = {}
     for member in sorted(
         history.members.values(), key=lambda each: each.memberships[0].joined if each.memberships else 0
@@ -195,6 +197,16 @@ def tell_apart(history: GroupHistory) -> None:
             number = len(of_client)
             of_client.append(member)
         member.place = number + 1
+
+
+def _fill_hosts(history: GroupHistory) -> None:
+    """Give the members of a client id its host, if it has only one: few lines of a log have hosts."""
+    hosts: dict[str, set[str]] = {}
+    for member in history.members.values():
+        hosts.setdefault(member.client_id, set()).update({member.client_host} - {""})
+    for member in history.members.values():
+        if len(hosts[member.client_id]) == 1:
+            (member.client_host,) = hosts[member.client_id]
 
 
 def _is_over(history: GroupHistory, member: Member, at: float) -> bool:

@@ -28,6 +28,11 @@ _AT_ONCE_S = 0.1
 """Seconds between two requests that cross on their way."""
 _TOGETHER_S = 2.0
 """Seconds between two departures of members that one command shuts down."""
+POLL_INTERVAL_MS = 300_000
+"""The default of `max.poll.interval.ms`."""
+_SHORTEST_S = 5.0
+_ALIKE = 0.02
+"""Departures of one process so long after an assignment, and alike up to this part, have a poll interval in common."""
 _LATE = (0.95, 2.5)
 """A member whose last poll was so long before its departure, in poll intervals and in seconds more, missed the poll."""
 
@@ -89,6 +94,8 @@ class Processes:
 
     def is_stuck(self, member: Member, departure: float) -> bool:
         """True if a member that is not back left just when its poll interval was over."""
+        if self.history.is_of_log:
+            return self._is_stuck_in_log(member, departure)
         interval = (member.rebalance_timeout_ms or 0) / 1000
         if member.polled is None or not interval or not shows_poll_interval(member.library) or member.reason:
             return False
@@ -99,6 +106,28 @@ class Processes:
         if departure >= self.closing and self._left_with_others(member.member_id, departure):
             return False
         return _LATE[0] * interval <= departure - member.polled <= interval + _LATE[1]
+
+    def _is_stuck_in_log(self, member: Member, departure: float) -> bool:
+        """True if a member left without a reason when a poll interval was over: the one in a line, the default, or one
+        that the departures of its process have in common.
+        """
+        if member.reason or member.instance_id or self._left_with_others(member.member_id, departure):
+            return False
+        idle = self._idle(departure)
+        if idle is None:
+            return False
+        intervals = [(member.rebalance_timeout_ms or POLL_INTERVAL_MS) / 1000]
+        if member.rebalance_timeout_ms is None:
+            ends = (each.ended for each in self.lives[client_of(member)] if each.how == "left" and not each.reason)
+            idles = [each for each in map(self._idle, filter(None, ends)) if each is not None and each >= _SHORTEST_S]
+            alike = [each for each in idles if abs(each - idle) <= _ALIKE * idle]
+            intervals += [min(alike)] if len(alike) >= LOOP else []
+        return any(_LATE[0] * each <= idle <= each + _LATE[1] for each in intervals)
+
+    def _idle(self, departure: float) -> float | None:
+        """Return the seconds from the last assignment before a departure, at which all members were alive."""
+        assigned = [each.assigned for each in self.history.rebalances if each.assigned and each.assigned <= departure]
+        return departure - assigned[-1] if assigned else None
 
     def _left_with_others(self, member_id: str, departure: float) -> bool:
         """True if other members left at about the same time: they were shut down together."""

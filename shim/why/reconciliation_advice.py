@@ -22,7 +22,7 @@ from kafka_shim.trace.reconciliation import HANDING_OVER, INTERVAL, NOT_ASSIGNED
 from kafka_shim.why.advice import advise_outside, flapping
 from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.findings import LONG_S, Finding, findings_of
-from kafka_shim.why.member_remedies import by_client, stalled
+from kafka_shim.why.member_remedies import by_client, stalled, unseen
 from kafka_shim.why.memberships import absences_of
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, client_of, past_of
@@ -103,7 +103,7 @@ def _never_revoked(history: GroupHistory, rebalances: Sequence[Reconciliation], 
                 setting=clients.POLL_INTERVAL,
                 key=clients.POLL_INTERVAL,
                 code=Cause.REBALANCE_TIMEOUT,
-                seen="not visible on the wire" if interval is None else str(interval),
+                seen=unseen(history) if interval is None else str(interval),
                 proposed="longer than its longest batch"
                 if interval is None
                 else str(round_ms(interval + 1500 * max(gaps, default=interval / 1000))),
@@ -130,7 +130,7 @@ def _missed_polls(history: GroupHistory, finding: Finding, names: Names) -> list
                 setting=clients.POLL_INTERVAL,
                 key=clients.POLL_INTERVAL,
                 code=finding.code,
-                seen="not visible on the wire",
+                seen=unseen(history),
                 proposed="longer than its longest work between two polls",
                 why=f"it left, and was back under its id {finding.seconds:.1f} s later, so it was not restarted",
                 price="records that it holds wait as long for another member",
@@ -195,7 +195,7 @@ def _longer_session(history: GroupHistory, finding: Finding, gap: float, why: st
         setting=f"{history.kind}.{clients.SESSION}",
         key=SESSION.replace("consumer", history.kind),
         code=finding.code,
-        seen=f"{session * 1000:.0f}" if session else "not visible on the wire",
+        seen=f"{session * 1000:.0f}" if session else unseen(history),
         proposed=str(proposed),
         why=f"{finding.client} {why}",
         price=f"a process that did die is missed {proposed / 1000:.0f} s later",

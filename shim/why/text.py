@@ -41,12 +41,22 @@ def _lines(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> I
     is_known = has_partitions(history.protocol_type)
     kind = history.kind if is_known else f"{history.kind} of type {readable(history.protocol_type)}"
     shares = f", {_count(partitions, 'partition')}" if is_known else ""
-    yield (
-        f"{readable(history.group)}  {kind}, {readable(history.protocol or 'no protocol yet')},"
-        f" {_count(members, 'member')}{shares}{state}{generation}"
-    )
+    if history.is_of_log:
+        # It has neither protocol nor partitions, and perhaps not all members.
+        count = "" if history.size is None else f", {_count(history.size, 'member')}"
+        yield f"{readable(history.group)}  {history.kind}{count}{state}{generation}"
+    else:
+        yield (
+            f"{readable(history.group)}  {kind}, {readable(history.protocol or 'no protocol yet')},"
+            f" {_count(members, 'member')}{shares}{state}{generation}"
+        )
     yield explanation.verdict
     yield ""
+    yield from _body(explanation, bars, brief, zone)
+
+
+def _body(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> Iterator[str]:
+    history = explanation.history
     if brief:
         for each in explanation.rebalances:
             yield _brief(explanation, each, zone)
@@ -55,7 +65,8 @@ def _lines(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> I
         because = clause(pattern.cause, readable(pattern.who), history.protocol_type)
         yield (
             f"Pattern, {pattern.count} times, every {span(pattern.period)}: {pattern.cause}, {because}"
-            f"   [first {pattern.first_seq}, last {pattern.last_seq}]"
+            f"   [first {pattern.lines[0] if pattern.lines else pattern.first_seq},"
+            f" last {pattern.lines[-1] if pattern.lines else pattern.last_seq}]"
         )
     if explanation.patterns:
         yield ""
@@ -107,6 +118,13 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def _place(each: Rebalance) -> str:
+    """Return the place of a rebalance: its first and its last line in a log, or its sequence numbers in a trace."""
+    if not each.lines:
+        return f"seq {each.first_seq}-{each.last_seq}"
+    return " to ".join(dict.fromkeys(readable(each.lines[place]) for place in (0, -1)))
+
+
 def _generations(each: Rebalance) -> str:
     before = "none" if each.generation_before is None else each.generation_before
     word = "epoch" if isinstance(each, Reconciliation) else "generation"
@@ -125,7 +143,7 @@ def _whole(explanation: Explanation, each: Rebalance, bars: bool, zone: tzinfo) 
     end = each.started + each.seconds
     yield (
         f"{_generations(each)}, {clock(each.started, zone)} to {clock(end, zone)}, {span(each.seconds)}"
-        f"   [seq {each.first_seq}-{each.last_seq}]"
+        f"   [{_place(each)}]"
     )
     yield f"  cause     {each.cause or 'unknown'}: {explanation.reason(each)}"
     title = "phases"
@@ -155,9 +173,11 @@ def _whole(explanation: Explanation, each: Rebalance, bars: bool, zone: tzinfo) 
             f"  moved     {moves.moved} of {_count(len(each.owned_after), 'partition')}; {moves.needed} had to"
             + (f"; {len(moves.between)} between members that stayed" if moves.between else "")
         )
-    elif each.moved is None and each.assigned is not None:
+    elif each.moved is None and each.assigned is not None and not each.lines:
         yield "  moved     nothing yet: the next rebalance assigns the revoked partitions"
-    if isinstance(each, Reconciliation):
+    if each.lines:
+        yield "  cost      does not show: a log has no partitions of members"
+    elif isinstance(each, Reconciliation):
         yield f"  cost      {each.partition_seconds:.1f} partition-seconds stopped; kept partitions do not stop"
     else:
         yield _cost(each, explanation.history.protocol_type)
@@ -200,23 +220,28 @@ def _advice(explanation: Explanation) -> Iterator[str]:
     if remedies:
         yield "What to do"
         for number, remedy in enumerate(remedies, 1):
-            yield from _remedy(number, remedy)
+            yield from _remedy(number, remedy, is_of_log=explanation.history.is_of_log)
+            lines_ = explanation.lines_of(remedy)
+            if lines_:
+                yield f"     see {', '.join(map(readable, lines_))}"
         if explanation.note:
             yield explanation.note
     else:
         yield f"What to do: {explanation.advice_text}"
+    for limit in explanation.limits:
+        yield f"Cannot tell from this source: {limit}."
     notes = explanation.advice.would_not_help
     if notes and remedies:
         yield f"Would not help: {'; '.join(notes)}."
 
 
-def _remedy(number: int, remedy: Remedy) -> Iterator[str]:
+def _remedy(number: int, remedy: Remedy, *, is_of_log: bool = False) -> Iterator[str]:
     yield f"  {number}  {remedy.who}, {remedy.side}: {remedy.setting}  {remedy.seen} -> {remedy.proposed}"
     yield f"     {remedy.why}" + (f"; {remedy.price}" if remedy.price else "")
     if remedy.before is not None and remedy.after is not None:
         yield f"     replayed: {_played(remedy)}"
     elif remedy.grade != LIKELY:
-        yield "     the requests do not show why"
+        yield f"     {'the log does' if is_of_log else 'the requests do'} not show why"
     else:
         yield "     likely, not replayed"
 

@@ -48,6 +48,14 @@ _OTHERWISE: Final[dict[str, str]] = {
     Diagnosis.FLAPPING: "members such as {who} join for a short time and leave, {times}",
 }
 """Clauses of findings that need another one than most of their kind."""
+_FROM_LOGS: Final[dict[str, str]] = {
+    Cause.SESSION_EXPIRED: "{who} sent no heartbeat for its session timeout, {times}: it died or stood still",
+    Cause.POLL_TIMEOUT_REASON: "{who} left when its poll interval was over, {times}: its application did not poll",
+    Diagnosis.PAUSED_MEMBER: "{who} stood still for longer than its session timeout, {times}",
+    Diagnosis.GHOST: "{who} was gone without leaving and the group waited {seconds} for it in vain",
+    Diagnosis.UNKNOWN: "no line of the log says why",
+}
+"""Clauses of findings from logs, which have fewer signs than requests."""
 
 
 def _unreleased(finding: Finding) -> str:
@@ -70,6 +78,10 @@ def _unread(finding: Finding) -> str:
 def clause_of(finding: Finding, rebalance: Rebalance | None = None) -> str:
     """Return a finding as a clause, without a full stop; of one rebalance without its count in the whole group."""
     text = _OTHERWISE.get(finding.code) if finding.expelled or finding.is_passing else CLAUSES.get(finding.code)
+    if finding.is_of_log:
+        text = _FROM_LOGS.get(finding.code, text)
+    if finding.is_likely:
+        text = "{who} left when a poll interval was over, {times}: its application probably did not poll"
     if not has_partitions(finding.protocol_type):
         text = work.CLAUSES.get(finding.code, text)
     if finding.error == ErrorCode.UNRELEASED_INSTANCE_ID:

@@ -1,0 +1,90 @@
+"""Questions that the log of a broker cannot answer about a group, each with the source that can.
+
+Traces of a server or a relay have none. Source of the gaps: the lines of each release, docs/logs.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.history import GroupHistory
+from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, Rebalance
+from kafka_shim.trace.reconciliation import Reconciliation
+from kafka_shim.why.findings import LONG_S, Finding
+from kafka_shim.why.names import Names
+
+_MOST: Final = 3
+"""Members that a sentence names."""
+
+
+def limits_of(
+    history: GroupHistory, rebalances: Sequence[Rebalance], findings: Sequence[Finding], names: Names
+) -> tuple[str, ...]:
+    """Return the clauses about a group from a log, without a full stop; none for other traces."""
+    if not history.is_of_log:
+        return ()
+    limits = [_expired(history, names), _left(history, names), _unsaid(rebalances), _late(rebalances, findings)]
+    limits += [_leader(history, rebalances, names), _epochs(rebalances)]
+    return tuple(filter(None, limits))
+
+
+def _expired(history: GroupHistory, names: Names) -> str:
+    # A consumer of KIP-848 that is back under its id was alive.
+    members = [each.member_id for each in history.members.values() if each.how == "expired" and each.lingered is None]
+    if not members:
+        return ""
+    return f"whether {_some(members, names)} died or stood still; add its log: it ends, starts again, or has a gap"
+
+
+def _left(history: GroupHistory, names: Names) -> str:
+    members = [each.member_id for each in history.members.values() if each.how == "left" and not each.reason]
+    if not members or history.epochs is not None:
+        return ""
+    return (
+        f"whether {_some(members, names)} was closed or did not poll in time, since its departure has no reason; add"
+        " its log (brokers and Java clients have reasons since Kafka 3.2)"
+    )
+
+
+def _unsaid(rebalances: Sequence[Rebalance]) -> str:
+    count = sum(not each.cause for each in rebalances)
+    if not count:
+        return ""
+    what = "1 rebalance" if count == 1 else f"{count} rebalances"
+    return f"why {what} began; the logs of the members may say it (brokers log reasons since Kafka 2.1)"
+
+
+def _late(rebalances: Sequence[Rebalance], findings: Sequence[Finding]) -> str:
+    explained = {id(each) for finding in findings if finding.is_trouble for each in finding.rebalances}
+    late = [
+        each
+        for each in rebalances
+        if not isinstance(each, Reconciliation)
+        and not each.initial
+        and id(each) not in explained
+        and each.seconds > HEARTBEAT_SECONDS + LONG_S
+    ]
+    if not late:
+        return ""
+    return "which member joined last in a long rebalance; add the logs of the members"
+
+
+def _leader(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names) -> str:
+    leaders = [each.trigger for each in rebalances if each.cause == Cause.LEADER_REJOINED and each.trigger]
+    if not leaders:
+        return ""
+    return f"which topic changed, or why else {_some(leaders, names)} joined again as the leader; add its log"
+
+
+def _epochs(rebalances: Sequence[Rebalance]) -> str:
+    if not any(isinstance(each, Reconciliation) for each in rebalances):
+        return ""
+    return "when an epoch was stable, and which members held it up; a broker says it at level DEBUG"
+
+
+def _some(members: Iterable[str], names: Names) -> str:
+    distinct = list(dict.fromkeys(names(each) for each in members))
+    more = f" or {len(distinct) - _MOST} others" if len(distinct) > _MOST else ""
+    return f"{' or '.join(distinct[:_MOST])}{more}" if not more else f"{', '.join(distinct[:_MOST])}{more}"
