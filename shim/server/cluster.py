@@ -99,10 +99,10 @@ def _operation(method: Callable[Concatenate[Cluster, _P], _T]) -> Callable[Conca
     bind = signature(method).bind
 
     @wraps(method)
-    def noted(self: Cluster, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
-        in_order = bind(self, *arguments, **named).args[1:]
+    def noted(self: Cluster, /, *arguments: _P.args, **options: _P.kwargs) -> _T:
+        in_order = bind(self, *arguments, **options).args[1:]
         with self.inputs.input("operation", name=method.__name__, arguments=in_order):
-            return method(self, *arguments, **named)
+            return method(self, *arguments, **options)
 
     return noted
 
