@@ -273,13 +273,18 @@ _COORDINATOR: Final = (
     # To 4.2
     Pattern(
         SignName.WRITE_FAILED,
-        r"Writing records to (?P<log>\S+) failed due to: (?P<error>.*)",
+        r"Writing records to __consumer_offsets(?P<log>\S*) failed due to: (?P<error>.*)",
         "Writing records to __consumer_offsets",
     ),
     Pattern(
         SignName.WRITE_FAILED,
-        r"Failed to write records to (?P<log>\S+) due to an unexpected error: (?P<error>.*)",
+        r"Failed to write records to __consumer_offsets(?P<log>\S*) due to an unexpected error: (?P<error>.*)",
         "Failed to write records to __consumer_offsets",
+    ),
+    Pattern(
+        SignName.TOPIC_CREATED,
+        r"Created log for partition (?P<topic>.+)-(?P<number>\d+) in ",
+        "Created log for partition ",
     ),
     Pattern(SignName.NOTHING, r"(?:Scheduling|Started|Finished) (?:loading|unloading) ", "loading "),
     Pattern(SignName.NOTHING, r"Generated \d+ tombstone records ", " tombstone records "),

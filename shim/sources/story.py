@@ -1,6 +1,6 @@
 """`Story`: the signs of brokers as events of the trace (`docs/trace.md`), `inferred`, with the places of their lines.
 
-The stories of groups of the classic protocol are in `classic_story.py`, those with epochs in `epoch_story.py`.
+`classic_story.py` has rebalances of the classic protocol, `epoch_story.py` those of KIP-848.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from kafka_shim.sources.classic_story import ClassicStory
+from kafka_shim.sources.epoch_story import GroupStory
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.trace.events import SCHEMA_VERSION
 
@@ -24,9 +24,10 @@ class Story:
 
     def __init__(self, group: str | None = None) -> None:
         self._group = group
-        self._stories: dict[str, ClassicStory] = {}
+        self._stories: dict[str, GroupStory] = {}
         self._of_member: dict[str, str] = {}
         self._held: set[str] = set()
+        self._topic_created: int | None = None
         self._seq = 0
 
     def events(self, signs: Iterable[Sign]) -> Iterator[Event]:
@@ -50,6 +51,9 @@ class Story:
             if self._stories[name].held_until(_HELD_MS) < (sign.time or 0):
                 yield from self._stories[name].flush()
                 self._held.discard(name)
+        if sign.name is SignName.TOPIC_CREATED:
+            self._topic_created = sign.time
+            return
         if sign.name is SignName.GROUPS_DELETED:
             for name in sign.fields.get("groups", "").split(_LISTS):
                 if name in self._stories:
@@ -61,13 +65,14 @@ class Story:
         if sign.member:
             self._of_member[sign.member] = group
         story = self._of(group)
+        story.topic_created = self._topic_created
         yield from story.take(sign)
         (self._held.add if story.is_held else self._held.discard)(group)
 
-    def _of(self, group: str) -> ClassicStory:
+    def _of(self, group: str) -> GroupStory:
         story = self._stories.get(group)
         if story is None:
-            story = self._stories[group] = ClassicStory(group)
+            story = self._stories[group] = GroupStory(group)
         return story
 
 

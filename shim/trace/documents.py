@@ -82,7 +82,8 @@ RECORDED: Final = (
 FROM_LOGS: Final = (
     "## From the logs of brokers",
     "`kafka-shim trace from-log FILES` writes the same events from the lines of a broker's log, without requests:"
-    " `member`, `state`, `round`, `assignment` and `group`.",
+    " `member`, `group`, of classic groups `state`, `round` and `assignment`, of groups with epochs `epoch` and"
+    " `target`.",
     "- A field that a log lacks is empty: `protocol`, `assignments`, `waited_for`, the `run`, `release` and `nodes` of"
     " the first line. `generation` is -1 if it is unknown, and `cause` is empty if no line has it. `mono` is `wall`,"
     " and `rule` is empty.\n"

@@ -31,6 +31,7 @@ class Group(Protocol):
     revoked: dict[Partition, tuple[str, float]]
     current: Rebalance | None
     sessions: dict[str, float]
+    is_of_log: bool
 
     @property
     def group(self) -> str: ...
@@ -58,7 +59,8 @@ class Epochs:
         history = self._history
         before = history.current
         if before is not None and before.over is None:
-            before.superseded = at
+            # A log may lack the line about the assignment; this epoch may begin long afterwards.
+            before.superseded = before.started if history.is_of_log else at
             if isinstance(before, Reconciliation):
                 before.holding = tuple(member for member, has in self.current.items() if has.revoking)
         owned = {partition: member for partition, (member, _) in history.revoked.items()} | history.owners
@@ -70,20 +72,21 @@ class Epochs:
             wall=at,
             first_seq=event.get("seq", 0),
             last_seq=event.get("seq", 0),
-            initial=list(history.present) == [event["trigger"]],
+            initial=list(history.present) == [event["trigger"]] and not (history.is_of_log and event["generation"] > 2),
             eager=False,
             generation_before=event["generation"] - 1,
             generation=event["generation"],
             inferred=bool(event.get("inferred")),
             members=tuple(history.present),
             owned_before=owned,
+            lines=(event["where"],) if "where" in event else (),
             interval_ended=at + event["waits_ms"] / 1000 if "waits_ms" in event else None,
         )
         if rebalance.cause == Cause.SESSION_EXPIRED:
             rebalance.silent = history.sessions.get(rebalance.trigger, 0.0)
         history.begin(rebalance)
         history.generation = event["generation"]
-        if not history.present:
+        if not history.present and not history.is_of_log:
             # No member is left to assign partitions to.
             rebalance.assigned = at
             history.owners, history.revoked = {}, {}
@@ -105,6 +108,9 @@ class Epochs:
             after = {partition: member for member in history.present for partition in self.target_of(member)}
             rebalance.owned_after = after
             rebalance.moved = compare(rebalance.owned_before, after, rebalance.members)
+        if history.is_of_log:
+            # The time at which the members had it is in no line.
+            rebalance.assigned = at
 
     def has(self, member_id: str) -> Current:
         """Return a member's current assignment; before its first heartbeat, the one it had in the classic group."""
@@ -194,7 +200,7 @@ class Epochs:
         """Return the members that the current rebalance waits for, each with its missing action."""
         history = self._history
         rebalance = history.current
-        if not isinstance(rebalance, Reconciliation) or rebalance.over is not None:
+        if not isinstance(rebalance, Reconciliation) or rebalance.over is not None or rebalance.lines:
             return []
         if rebalance.targeted is None:
             wait = "" if rebalance.interval_ended is None else "the assignment interval must pass, and then "

@@ -26,7 +26,7 @@ def limits_of(
     if not history.is_of_log:
         return ()
     limits = [_expired(history, names), _left(history, names), _unsaid(rebalances), _late(rebalances, findings)]
-    limits += [_leader(history, rebalances, names), _epochs(rebalances)]
+    limits += [_leader(history, rebalances, names), _subscriptions(rebalances), _epochs(rebalances)]
     return tuple(filter(None, limits))
 
 
@@ -76,6 +76,12 @@ def _leader(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names
     if not leaders:
         return ""
     return f"which topic changed, or why else {_some(leaders, names)} joined again as the leader; add its log"
+
+
+def _subscriptions(rebalances: Sequence[Rebalance]) -> str:
+    if not any(each.cause == Cause.SUBSCRIPTION_CHANGED and not each.trigger for each in rebalances):
+        return ""
+    return "whether a subscription changed or a topic, and whose; add the logs of the members and of all brokers"
 
 
 def _epochs(rebalances: Sequence[Rebalance]) -> str:

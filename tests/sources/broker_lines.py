@@ -179,3 +179,19 @@ def life(release: str) -> bytes:
     broker.leaves(700, one, 4, "the consumer is being closed")
     broker.empty(700.002, 5)
     return broker.text
+
+
+class EpochBroker(Broker):
+    """A broker with a consumer group of KIP-848."""
+
+    def says(self, at: float, text: str) -> None:
+        self.write(at, f"[GroupId {self.group}] {text}")
+
+    def joins(self, at: float, member: str, epoch: int, digest: int) -> None:
+        self.says(at, f"Member {member} joins the consumer group using the consumer protocol.")
+        self.epoch(at + 0.001, epoch, digest)
+
+    def epoch(self, at: float, epoch: int, digest: int) -> None:
+        of_hash = f" with metadata hash {digest}" if self.release >= (4, 1) else ""
+        self.says(at, f"Bumped group epoch to {epoch}{of_hash}.")
+        self.says(at + 1, f"Computed a new target assignment for epoch {epoch} with 'uniform' assignor in 1ms.")

@@ -1,0 +1,102 @@
+"""The lines about consumer groups of KIP-848 become epochs with their causes."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_shim.trace import schema
+from kafka_shim.why.explanation import Explanation, explain
+from tests.sources.broker_lines import EpochBroker, uuid
+from tests.sources.test_story import causes, history_of, read
+
+ONE, TWO = uuid(1), uuid(2)
+RELEASES = ["4.0", "4.2", "4.4"]
+
+
+def explanation_of(tmp_path: Path, broker: EpochBroker) -> Explanation:
+    _, events = read(tmp_path, broker.text)
+    assert [problem for event in events for problem in schema.problems(event)] == []
+    history = history_of(events)
+    explanation = explain(history, list(history.rebalances))
+    assert explanation is not None
+    return explanation
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_line_before_an_epoch_has_its_cause(tmp_path: Path, release: str) -> None:
+    broker = EpochBroker(release)
+    broker.joins(0, ONE, 2, 11)
+    broker.joins(10, TWO, 3, 11)
+    broker.says(60, f"Member {TWO} left the consumer group.")
+    broker.epoch(60.001, 4, 11)
+    broker.joins(120, TWO.replace("2", "3"), 5, 11)
+    broker.says(180, f"Member {ONE} fenced from the group because it failed to transition from epoch 4 within 60000ms.")
+    broker.epoch(180.001, 6, 11)
+    broker.says(300, f"Member {TWO.replace('2', '3')} fenced from the group because the member session expired.")
+    broker.epoch(300.001, 7, 11)
+    explanation = explanation_of(tmp_path, broker)
+    assert causes(explanation.history) == [
+        (2, "NEW_MEMBER", ONE),
+        (3, "NEW_MEMBER", TWO),
+        (4, "MEMBER_LEFT", TWO),
+        (5, "NEW_MEMBER", TWO.replace("2", "3")),
+        (6, "REBALANCE_TIMEOUT", ONE),
+        (7, "SESSION_EXPIRED", TWO.replace("2", "3")),
+    ]
+    assert [round(each.seconds, 3) for each in explanation.rebalances] == [1.0] * 6
+    assert explanation.history.members[ONE].rebalance_timeout_ms == 60_000
+
+
+@pytest.mark.parametrize(("topic_is_new", "cause"), [(True, "TOPIC_METADATA_CHANGED"), (False, "SUBSCRIPTION_CHANGED")])
+def test_another_hash_without_a_member_is_a_topic_or_a_subscription(
+    tmp_path: Path, topic_is_new: bool, cause: str
+) -> None:
+    broker = EpochBroker("4.4")
+    broker.joins(0, ONE, 2, 11)
+    if topic_is_new:
+        logger = "org.apache.kafka.storage.internals.log.LogManager"
+        broker.write(59, "Created log for partition orders-4 in /data/orders-4 with properties {}", logger=logger)
+    broker.epoch(60, 3, 12)
+    broker.epoch(90, 4, 12)
+    explanation = explanation_of(tmp_path, broker)
+    assert causes(explanation.history)[1:] == [(3, cause, ""), (4, "", "")]
+    assert any("whether a subscription changed or a topic" in each for each in explanation.limits) is not topic_is_new
+
+
+def test_a_member_that_comes_back_under_its_id_had_been_paused(tmp_path: Path) -> None:
+    broker = EpochBroker("4.4")
+    broker.joins(0, ONE, 2, 11)
+    broker.joins(10, TWO, 3, 11)
+    broker.says(100, f"Member {TWO} fenced from the group because the member session expired.")
+    broker.epoch(100.001, 4, 11)
+    broker.joins(107, TWO, 5, 11)
+    explanation = explanation_of(tmp_path, broker)
+    assert [(each.code, each.seconds) for each in explanation.troubles] == [("PAUSED_MEMBER", 7.0)]
+    assert not any("died or stood still" in each for each in explanation.limits)
+
+
+def test_a_member_that_leaves_and_comes_back_under_its_id_did_not_poll(tmp_path: Path) -> None:
+    broker = EpochBroker("4.4")
+    broker.joins(0, ONE, 2, 11)
+    broker.joins(10, TWO, 3, 11)
+    broker.says(400, f"Member {TWO} left the consumer group.")
+    broker.epoch(400.001, 4, 11)
+    broker.joins(400.01, TWO, 5, 11)
+    explanation = explanation_of(tmp_path, broker)
+    assert causes(explanation.history)[2] == (4, "POLL_TIMEOUT_REASON", TWO)
+    assert [(each.code, each.is_likely) for each in explanation.troubles] == [("POLL_TIMEOUT_REASON", True)]
+
+
+def test_a_static_member_that_leaves_for_a_while_stays(tmp_path: Path) -> None:
+    broker = EpochBroker("4.4")
+    broker.says(0, f"Static member {ONE} with instance id i joins the consumer group using the consumer protocol.")
+    broker.epoch(0.001, 2, 11)
+    broker.says(50, f"Static member {ONE} with instance id i temporarily left the consumer group.")
+    broker.says(
+        55,
+        "Static member with instance id i re-joins the consumer group using the consumer protocol. Created a new member"
+        f" {TWO} to replace the existing member {ONE}.",
+    )
+    history = explanation_of(tmp_path, broker).history
+    assert causes(history) == [(2, "NEW_MEMBER", ONE)]
+    assert (list(history.present), history.members[TWO].instance_id) == ([TWO], "i")
