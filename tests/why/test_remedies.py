@@ -159,8 +159,8 @@ UNSEEN: Final = {
 """Remedies without a replay: the wire does not show their trouble."""
 
 RECORDED: Final = {("classic", "processing"), ("classic", "group.id")}
-"""Remedies that recordings of real clients have (`test_provoked.py`): puppets have `max.poll.records`, and divide by the
-topics of each member."""
+"""Remedies that recordings of real clients have (`test_provoked.py`): puppets have `max.poll.records`, and divide
+partitions by the topics of each member."""
 
 
 def remedies(acts: Acts) -> list[Remedy]:
