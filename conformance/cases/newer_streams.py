@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
 from kafka_shim.apis.streams_group_describe import StreamsGroupDescribeRequest
-from kafka_shim.apis.streams_group_heartbeat import KeyValue, TaskIds, TaskOffset
+from kafka_shim.apis.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TaskOffset
 from kafka_shim.apis.streams_group_topology_description_update import (
     GlobalStore,
     Node,
@@ -148,7 +148,7 @@ def refused_static_members(t: Trial) -> None:
 
 @streams_case(
     "streams/static/3",
-    "The successor of a static member makes an epoch if its rack, its process or its client tags are others",
+    "The successor of a static member makes an epoch if its rack, process or client tags are others, not by the rest",
     since="4.4",
 )
 def other_successor(t: Trial) -> None:
@@ -158,14 +158,21 @@ def other_successor(t: Trial) -> None:
     t.expect(before.join(instance_id="i", process_id="p"), error_code=0)
     settle(t, before)
     changes: dict[str, Any] = {"process_id": "p"}
-    for change in ({}, {"rack_id": "r"}, {"process_id": "q"}, {"client_tags": [KeyValue("zone", "1")]}):
+    for change, makes_epoch in (
+        ({}, False),
+        ({"rebalance_timeout_ms": 40_000}, False),
+        ({"user_endpoint": Endpoint("localhost", 8080)}, False),
+        ({"rack_id": "r"}, True),
+        ({"process_id": "q"}, True),
+        ({"client_tags": [KeyValue("zone", "1")]}, True),
+    ):
         epoch = described(t).group_epoch
         t.expect(before.heartbeat(instance_id="i", member_epoch=-2), error_code=0, member_epoch=-2)
         t.expect(described(t), group_state="Reconciling", group_epoch=epoch)
         changes |= change
         successor = StreamsMember(t, topology)
         t.expect(successor.join(instance_id="i", **changes), error_code=0)
-        t.equal(described(t).group_epoch, epoch + bool(change), f"the group epoch after {change}")
+        t.equal(described(t).group_epoch, epoch + makes_epoch, f"the group epoch after {change}")
         settle(t, successor)
         before = successor
 

@@ -10,6 +10,7 @@ from typing import Final
 from kafka_shim.conformance.mutation.client_assignor_mutants import CLIENT_ASSIGNOR_MUTANTS
 from kafka_shim.conformance.mutation.consumer_mutants import CONSUMER_MUTANTS
 from kafka_shim.conformance.mutation.mutant import Mutant
+from kafka_shim.conformance.mutation.newer_group_mutants import NEWER_GROUP_MUTANTS
 from kafka_shim.conformance.mutation.release_mutants import RELEASE_MUTANTS
 from kafka_shim.conformance.mutation.share_mutants import SHARE_MUTANTS
 from kafka_shim.conformance.mutation.streams_mutants import STREAMS_MUTANTS
@@ -460,6 +461,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     *CLIENT_ASSIGNOR_MUTANTS,
     *CONSUMER_MUTANTS,
+    *NEWER_GROUP_MUTANTS,
     *RELEASE_MUTANTS,
     *SHARE_MUTANTS,
     *STREAMS_MUTANTS,

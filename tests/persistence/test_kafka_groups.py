@@ -61,9 +61,9 @@ class Ours(StreamsCluster, ShareCluster):
 
     creates = False
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, release: str = DEFAULT_RELEASE) -> None:
         self.prefix = prefix
-        super().__init__(*SETTINGS)
+        super().__init__(*SETTINGS, release=release)
 
     def group_id(self, kind: str) -> str:
         return f"{self.prefix}-{kind}"
