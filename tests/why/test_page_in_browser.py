@@ -12,10 +12,8 @@ from kafka_shim.groups.classic.states import TRANSITIONS
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.testing import CoordinatorServer
 from kafka_shim.trace.history import History
-from kafka_shim.trace.reconciliation import INTERVAL
 from kafka_shim.why.page import standalone
 from tests.browser import DRAWN, Browser
-from tests.relay.test_epochs import Life
 from tests.why.simulated import recorded
 
 pytestmark = pytest.mark.second_stage("a browser")
