@@ -598,7 +598,7 @@ const SEMANTICS = {
   "section": "2.1"
  },
  "2.11 step 8": {
-  "text": "DeleteGroups answers for each group 0, 68, 69, 24 (null id) or 30. A group that is named twice is deleted once.",
+  "text": "DeleteGroups answers for each group 0, 68, 69, 24 (null id) or 30, since 4.4 also 134 (4.10 rule 35). A group that is named twice is deleted once.",
   "origins": [
    "GroupCoordinatorService.deleteGroups"
   ],
@@ -700,7 +700,7 @@ const SEMANTICS = {
   "section": "2.8"
  },
  "3.4 step 2": {
-  "text": "An Empty group without offsets and without an open transaction is removed at the next check, even if it never had offsets or has pending member ids. A group with members stays.",
+  "text": "An Empty group without offsets and without an open transaction is removed at the next check, even if it never had offsets or has pending member ids. A group with members stays. Since 4.4 so does a streams group with a topology description, until the plugin has deleted that (4.10 rule 35).",
   "origins": [
    "GroupCoordinatorShard.cleanupGroupMetadata"
   ],
@@ -721,35 +721,35 @@ const SEMANTICS = {
   "section": "4.1"
  },
  "4.1 step 3": {
-  "text": "The assignor runs within the heartbeat that changed the group. So Assigning is visible only after a member left, until the next heartbeat.",
+  "text": "Since 4.3 a changed group is Assigning until its assignment interval has passed and a member sends the next heartbeat (4.10 rules 1 and 2). Before 4.3 the assignor runs within the heartbeat that changed the group, so Assigning is visible only after a member left, until the next heartbeat.",
   "origins": [
    "GroupMetadataManager.updateTargetAssignment"
   ],
   "section": "4.1"
  },
  "4.12 step 10": {
-  "text": "Reconciliation is that of section 4.6 with tasks, and member states 1 STABLE, 2 UNREVOKED_TASKS, 3 UNRELEASED_TASKS. An active task is free when no process has it, and this process has it in no other role; a standby when this process has it in no role. A second round of revocation is at the member's epoch plus 1.",
+  "text": "Reconciliation is that of section 4.6 with tasks, and member states 1 STABLE, 2 UNREVOKED_TASKS, 3 UNRELEASED_TASKS. An active task is free when no process has it, and this process has it in no other role; a standby when this process has it in no role. Since 4.4 a task changes its role within a member in one step (4.10 rule 18). A second round of revocation is at the member's epoch plus 1.",
   "origins": [
    "CurrentAssignmentBuilder"
   ],
   "section": "4.12"
  },
  "4.12 step 12": {
-  "text": "Statuses: 0 STALE_TOPOLOGY, 1 MISSING_SOURCE_TOPICS, 2 INCORRECTLY_PARTITIONED_TOPICS, 3 MISSING_INTERNAL_TOPICS, 4 SHUTDOWN_APPLICATION, 5 ASSIGNMENT_DELAYED. SHUTDOWN_APPLICATION is in every answer after a member requested it, until the group is Empty.",
+  "text": "Statuses: 0 STALE_TOPOLOGY, 1 MISSING_SOURCE_TOPICS, 2 INCORRECTLY_PARTITIONED_TOPICS, 3 MISSING_INTERNAL_TOPICS, 4 SHUTDOWN_APPLICATION, 5 ASSIGNMENT_DELAYED by the initial delay, since 4.3 also by the assignment interval, since 4.4 in version 1 6 MISSING_CLIENT_TAGS. SHUTDOWN_APPLICATION is in every answer after a member requested it, until the group is Empty.",
   "origins": [
    "StreamsGroupHeartbeatResponse.Status"
   ],
   "section": "4.12"
  },
  "4.12 step 13": {
-  "text": "Epoch -1 removes the member: the group epoch grows, and the answer has member id and epoch. A missing group is 69, an unknown member 25. A session or a rebalance timeout that has passed does the same.",
+  "text": "Epoch -1 removes the member: the group epoch grows, and the answer has member id and epoch. Since 4.4 a static member leaves with -2 and keeps its tasks. A missing group is 69, an unknown member 25. A session or a rebalance timeout that has passed does the same.",
   "origins": [
    "GroupMetadataManager.streamsGroupLeave"
   ],
   "section": "4.12"
  },
  "4.12 step 3": {
-  "text": "Epoch 0 creates the group, also in the place of an Empty classic one; another group is 69, as is a missing one at another epoch. A group of group.streams.max.size members lets no client join, not even a member of it (81). An unknown member is 25. The epoch must be the member's, or the one before if the owned tasks are a part of those assigned, else 110. A task that the topology has not is 42. GroupMetadataManager.getOrCreateStreamsGroup, throwIfStreamsGroupIsFull, throwIfStreamsGroupMemberEpochIsInvalid",
+  "text": "Epoch 0 creates the group, also in the place of an Empty classic one; another group is 69, as is a missing one at another epoch. A group of group.streams.max.size members lets no client join (81), before 4.4 not even a member of it. An unknown member is 25. The epoch must be the member's, or the one before if the owned tasks are a part of those assigned, else 110. A task that the topology has not is 42. GroupMetadataManager.getOrCreateStreamsGroup, throwIfStreamsGroupIsFull, throwIfStreamsGroupMemberEpochIsInvalid",
   "origins": [
    "GroupMetadataManager.getOrCreateStreamsGroup"
   ],
@@ -763,21 +763,21 @@ const SEMANTICS = {
   "section": "4.12"
  },
  "4.12 step 7": {
-  "text": "The group epoch grows when a member is new or changes its data, when the hash of the topics has changed, when the topology has become ready or is no longer, and when streams.num.standby.replicas has changed. The first epoch is 2. While a topology is not ready the state is NotReady and no member has tasks.",
+  "text": "The group epoch grows when a member is new or changes its data, when the hash of the topics has changed, when the topology has become ready or is no longer, and when streams.num.standby.replicas or, since 4.4, the required client tags have changed. The first epoch is 2. While a topology is not ready the state is NotReady and no member has tasks.",
   "origins": [
    "GroupMetadataManager.streamsGroupHeartbeat"
   ],
   "section": "4.12"
  },
  "4.12 step 8": {
-  "text": "A member that joins an Empty group starts the initial delay (3 s). Until it ends no member has tasks, at epoch 1 or at the last assignment epoch, and the status ASSIGNMENT_DELAYED. At its end the target assignment is computed; if no second heartbeat came before, the next one computes it.",
+  "text": "A member that joins an Empty group starts the initial delay (3 s). Until it ends no member has tasks, at epoch 1 or at the last assignment epoch (of a new group described as 1, before 4.3 as 0), and the status ASSIGNMENT_DELAYED. At its end the target assignment is computed; if no second heartbeat came before, the next one computes it.",
   "origins": [
    "GroupMetadataManager.computeDelayedTargetAssignment"
   ],
   "section": "4.12"
  },
  "4.12 step 9": {
-  "text": "The assignor is sticky: an active task stays with its member, or goes to a member with a standby of it, if that member has less than its share; else to the process with the least tasks by member. Standbys, for subtopologies with changelogs alone, go to the member that ran the task, to the one that had it as a standby, or to the process with least load that does not have it.",
+  "text": "The assignor is sticky: an active task stays with its member, or goes to a member with a standby of it, if that member has less than its share; else to the process with the least tasks by member. Standbys, for subtopologies with changelogs alone, go to the member that ran the task, to the one that had it as a standby, or to the process with least load that does not have it. Since 4.4 reported offsets count too (4.10 rule 17).",
   "origins": [
    "StickyTaskAssignor.assign"
   ],
@@ -791,14 +791,14 @@ const SEMANTICS = {
   "section": "4.13"
  },
  "4.13 step 3": {
-  "text": "The first heartbeat makes epoch 1 and assigns nothing. A partition is assigned once its share state was initialised, which makes the next epoch. A topic that is created later makes one epoch for itself and one for its partitions.",
+  "text": "The first heartbeat makes epoch 2, before 4.3 1, and assigns nothing. A partition is assigned once its share state was initialised, which makes the next epoch. A topic that is created later makes one epoch for itself and one for its partitions.",
   "origins": [
    "GroupMetadataManager.initializedAssignmentPending"
   ],
   "section": "4.13"
  },
  "4.13 step 6": {
-  "text": "A member that leaves is answered with epoch -1, and the group epoch grows. Its partitions have no member until the next heartbeat of any member, which makes another epoch; not if each of them has another member too. An Empty share group stays, and stays a share group: JoinGroup is 23 without a member id, ConsumerGroupHeartbeat 69.",
+  "text": "A member that leaves is answered with epoch -1, and the group epoch grows. Its partitions have no member until the next heartbeat of any member, which before 4.3 makes another epoch, but not if each of them has another member too. An Empty share group stays, and stays a share group: JoinGroup is 23 without a member id, ConsumerGroupHeartbeat 69.",
   "origins": [
    "GroupMetadataManager.shareGroupLeave"
   ],
@@ -812,7 +812,7 @@ const SEMANTICS = {
   "section": "4.3"
  },
  "4.5 step 2": {
-  "text": "The group epoch grows by one if the subscription changed, or if a subscribed topic was created, deleted, got partitions or (since 4.1) moved to other racks. Assignor, rack, instance id and timeouts do not change it, nor does an unchanged heartbeat.",
+  "text": "The group epoch grows by one if the subscription changed, or if a subscribed topic was created, deleted, got partitions or (since 4.1) moved to other racks. Rack, instance id and timeouts do not change it, nor does an unchanged heartbeat; since 4.4 another assignor may (4.10 rule 12), before 4.4 none does.",
   "origins": [
    "GroupMetadataManager.hasMemberSubscriptionChanged",
    "ModernGroup.computeMetadataHash"
@@ -820,7 +820,7 @@ const SEMANTICS = {
   "section": "4.5"
  },
  "4.5 step 4": {
-  "text": "If the group epoch is above the assignment epoch, the assignor runs for all members. It is the assignor that most members name (of names with as many members the first in a Java hash map: uniform before range), or else the first of group.consumer.assignors. If it fails, the answer is -1 and nothing is written.",
+  "text": "If the group epoch is above the assignment epoch and, since 4.3, the assignment interval has passed, the assignor runs for all members. It is the assignor that most members name (of names with as many members the first in a Java hash map: uniform before range), or else the first of group.consumer.assignors. If it fails, the answer is -1 and nothing is written.",
   "origins": [
    "GroupMetadataManager.updateTargetAssignment",
    "ConsumerGroup.computePreferredServerAssignor"
@@ -828,7 +828,7 @@ const SEMANTICS = {
   "section": "4.5"
  },
  "4.5 step 7": {
-  "text": "The first member of a group gets epoch 1 and all partitions. If its topic does not exist it gets epoch 1 and no partitions, and epoch 2 after the topic was created.",
+  "text": "The first member of a group gets epoch 2, before 4.3 1, and all partitions. If its topic does not exist it gets the same epoch and no partitions, and the next epoch after the topic was created.",
   "origins": [
    "GroupMetadataManager.consumerGroupHeartbeat"
   ],
@@ -860,7 +860,7 @@ const SEMANTICS = {
   "section": "4.6"
  },
  "4.7 step 1": {
-  "text": "Epoch -1: the member is removed, the group epoch grows, and the others get its partitions. The answer has epoch -1. An unknown member is 25, a missing group 69. A static member is removed too, and its instance id is free. But if it had another instance id before, that one stays with it: a client that joins with it gets 25.",
+  "text": "Epoch -1: the member is removed, the group epoch grows, and the others get its partitions. The answer has epoch -1. An unknown member is 25, a missing group 69. A static member is removed too, and its instance id is free. Before 4.4 an instance id that it had before this one stays with it: a client that joins with it gets 25; since 4.4 it is free.",
   "origins": [
    "GroupMetadataManager.consumerGroupLeave"
   ],
