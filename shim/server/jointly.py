@@ -15,14 +15,14 @@ from kafka_shim.broker.topics import Topics
 from kafka_shim.groups.interface import PARKED, Parked
 
 
-class Kept(Protocol):
-    """Something that is kept with the settings of topics."""
+class PartOfSettings(Protocol):
+    """ACLs, users or tokens: they are kept with the settings of topics."""
 
     def at(self, settings: Settings) -> Self:
         """Return the same in other settings."""
 
 
-_K = TypeVar("_K", bound=Kept)
+_P = TypeVar("_P", bound=PartOfSettings)
 
 
 class _Jointly(NamedTuple):
@@ -37,12 +37,12 @@ def change_together(shared: Shared, exchange: object, rule: Callable[[Topics], M
     return PARKED
 
 
-def change_durably(exchange: Any, of_cluster: _K, rule: Callable[[_K], Message]) -> Message | Parked:
-    """Change a part of the settings, here or in all processes. The answer waits until the store has the change."""
+def change_durably(exchange: Any, part: _P, rule: Callable[[_P], Message]) -> Message | Parked:
+    """Change a part of the settings, here or in all processes. The answer waits until the store has it."""
     shared = exchange.broker.shared
     if shared is not None:
-        return change_together(shared, exchange, lambda topics: rule(of_cluster.at(topics.settings)))
-    return once_durable(exchange, rule(of_cluster))
+        return change_together(shared, exchange, lambda topics: rule(part.at(topics.settings)))
+    return once_durable(exchange, rule(part))
 
 
 def once_durable(exchange: Any, response: Message) -> Message:

@@ -79,7 +79,7 @@ class Change(ABC, Generic[_G, _M, _A]):
         before = group.state if shard.outbox.listening else None
         is_new_member = reconciled.member_id not in group.members
         present: object = shard.groups.get(group.group_id)
-        converted = None if present is group else list(group.members.values())
+        arrivals = None if present is group else list(group.members.values())
         if self.replaced_group is not None:
             self.replaced_group.erase()
             if before is not None:
@@ -97,7 +97,7 @@ class Change(ABC, Generic[_G, _M, _A]):
         if reconciled is not updated and not (is_new_member and self.replaced_member is None):
             self._restart_rebalance(written, reconciled)
         if before is not None:
-            self._report(written, updated, reconciled, before, converted, is_new_member=is_new_member)
+            self._report(written, updated, reconciled, before, arrivals, is_new_member=is_new_member)
         written.renew_session(reconciled, now)
         return written
 
@@ -115,14 +115,14 @@ class Change(ABC, Generic[_G, _M, _A]):
         updated: _M,
         reconciled: _M,
         before: StrEnum,
-        converted: list[_M] | None,
+        arrivals: list[_M] | None,
         *,
         is_new_member: bool,
     ) -> None:
-        """Report the changes to the trace. `converted` are the members of a group that is new in the shard."""
-        if converted is not None:
+        """Report the changes to the trace. `arrivals` are the members of a group that is new in the shard."""
+        if arrivals is not None:
             events.group(written.shard.outbox, written, "created")
-            for member in converted:
+            for member in arrivals:
                 written.trace_member(member, "added")
         # A member that is already in the group may replace another one, too.
         replaced = self.replaced_member

@@ -90,6 +90,16 @@ def test_the_successor_of_a_static_member_takes_over_its_tasks_at_the_same_epoch
     assert cluster.described_streams().group_state == "Empty"
 
 
+def test_only_another_member_fences_a_static_member_in_the_trace(cluster: Cluster) -> None:
+    one, two = cluster.member("one", READS_T, process="p"), cluster.member("two", READS_T, process="p")
+    one.join(instance_id="i")
+    for successor in (one, two):
+        one.heartbeat(instance_id="i", member_epoch=-2)
+        successor.join(instance_id="i")
+    changes = [(each["member_id"], each["change"]) for each in cluster.events if each["event"] == "member"]
+    assert changes == [("one", "added"), ("one", "fenced"), ("two", "replaced")]
+
+
 @pytest.mark.parametrize(
     ("fields", "epoch"),
     [({}, 2), ({"rack_id": "r"}, 3), ({"process_id": "q"}, 3), ({"client_tags": [KeyValue("k", "v")]}, 3)],
