@@ -13,34 +13,42 @@ Source: the message format page of Kafka's documentation; KIP-98.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from mmap import mmap
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from kafka_shim.persistence.compression import CODECS as CODECS
 from kafka_shim.persistence.compression import CannotDecompress, compress, decompress
 
-MAGIC: Final = 2
+HEADER: Final = Struct(">qiibIhiqqqhii")
+"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max timestamp, producer id and
+epoch, base sequence, count of records."""
+HEADER_SIZE: Final = HEADER.size
 OVERHEAD: Final = 12
 """Size of base offset and length, which the length does not count."""
-HEADER_SIZE: Final = 61
+LENGTH_AT, MAGIC_AT, CRC_AT, CHECKED_AT = 8, 16, 17, 21
+"""Positions in a header; from the last one on the CRC covers all."""
+
+MAGIC: Final = 2
 NO_PRODUCER_ID: Final = -1
 NO_TIMESTAMP: Final = -1
 MAX_DECOMPRESSED: Final = 256 * 2**20
 """Bytes of the records of a batch at most; a larger one is corrupt. Kafka writes batches of 1 MiB, unless a setting
 allows more."""
 
-_CODEC: Final = 0x07
-_LOG_APPEND_TIME: Final = 0x08
-_TRANSACTIONAL: Final = 0x10
-_CONTROL: Final = 0x20
-_START: Final = Struct(">qiibI")
-_CHECKED: Final = Struct(">hiqqqhii")
-_CRC_AT: Final = 21
+COMPRESSION: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+_START: Final = Struct(">qii")
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+_UINT32: Final = Struct(">I")
+_INT64: Final = Struct(">q")
+_LAST_OFFSET_DELTA_AT, _MAX_TIMESTAMP_AT = 23, 35
 _CONTROL_KEY: Final = Struct(">hh")
 
 ABORT: Final = 0
@@ -67,8 +75,12 @@ class Record(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One batch; `records` decodes its records."""
+    """One batch: its bytes, and the fields of its header. `records` decodes its records.
 
+    Timestamps are milliseconds of Unix time.
+    """
+
+    data: bytes
     base_offset: int
     leader_epoch: int
     attributes: int
@@ -79,8 +91,11 @@ class Batch(NamedTuple):
     producer_epoch: int
     base_sequence: int
     record_count: int
-    payload: bytes
-    """The records as stored, perhaps compressed."""
+
+    @property
+    def payload(self) -> bytes:
+        """The records as stored, perhaps compressed."""
+        return self.data[HEADER_SIZE:]
 
     @property
     def last_offset(self) -> int:
@@ -88,22 +103,61 @@ class Batch(NamedTuple):
         return self.base_offset + self.last_offset_delta
 
     @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record; the numbers wrap to 0 after 2^31 - 1."""
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def has_producer(self) -> bool:
+        """True if the producer is idempotent: its batches have sequence numbers."""
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def compression(self) -> int:
+        """Number of the codec; one that does not exist has no name in `CODECS`."""
+        return self.attributes & COMPRESSION
+
+    @property
     def codec(self) -> str:
         """One of `CODECS`; raises CorruptBatch for an unknown number."""
-        number = self.attributes & _CODEC
-        if number >= len(CODECS):
-            raise CorruptBatch(f"compression codec {number} does not exist", self.base_offset)
-        return CODECS[number]
+        if self.compression >= len(CODECS):
+            raise CorruptBatch(f"compression codec {self.compression} does not exist", self.base_offset)
+        return CODECS[self.compression]
 
     @property
     def transactional(self) -> bool:
         """Part of a transaction of `producer_id`; takes effect when a control batch commits it."""
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def control(self) -> bool:
         """Written by the broker: its single record ends a transaction."""
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
+
+    def stamped(self, base_offset: int, append_time: int | None, leader_epoch: int) -> Batch:
+        """Return this batch as a log keeps it: with its offset, the leader epoch and, unless None, the append time.
+
+        Only the kind of timestamp and the append time change bytes that the CRC covers.
+        """
+        start = _START.pack(base_offset, len(self.data) - OVERHEAD, leader_epoch)
+        if append_time is None and not self.attributes & LOG_APPEND_TIME:
+            data = b"".join((start, memoryview(self.data)[MAGIC_AT:]))
+            return self._replace(data=data, base_offset=base_offset, leader_epoch=leader_epoch)
+        attributes, latest = self.attributes & ~LOG_APPEND_TIME, self.max_timestamp
+        if append_time is not None:
+            attributes, latest = self.attributes | LOG_APPEND_TIME, append_time
+        changed = bytearray(self.data)
+        changed[:MAGIC_AT] = start
+        _INT16.pack_into(changed, CHECKED_AT, attributes)
+        _INT64.pack_into(changed, _MAX_TIMESTAMP_AT, latest)
+        _UINT32.pack_into(changed, CRC_AT, checksum(changed))
+        return self._replace(
+            data=bytes(changed),
+            base_offset=base_offset,
+            leader_epoch=leader_epoch,
+            attributes=attributes,
+            max_timestamp=latest,
+        )
 
     def unpacked(self) -> bytes:
         """Return the decompressed records as bytes. Raises CorruptBatch."""
@@ -123,11 +177,10 @@ class Batch(NamedTuple):
 
 def read_batch(data: bytes | mmap, position: int = 0) -> tuple[Batch, int] | None:
     """Return the batch at `position` and the position after it; None if it is incomplete. Raises CorruptBatch."""
-    if len(data) - position < OVERHEAD + 5:
+    if len(data) - position <= MAGIC_AT:
         return None
-    base_offset, length, leader_epoch, magic, crc = _START.unpack(
-        data[position : position + _START.size].ljust(_START.size, b"\0")
-    )
+    base_offset, length, _ = _START.unpack_from(data, position)
+    magic = data[position + MAGIC_AT]
     if magic != MAGIC:
         if magic in (0, 1):
             raise CorruptBatch(f"message format {magic}, of brokers before Kafka 0.11, is not read", base_offset)
@@ -137,10 +190,42 @@ def read_batch(data: bytes | mmap, position: int = 0) -> tuple[Batch, int] | Non
     end = position + OVERHEAD + length
     if end > len(data):
         return None
-    checked = data[position + _CRC_AT : end]
-    if crc32c(checked) != crc:
+    batch, crc = unchecked(data[position:end])
+    if checksum(batch.data) != crc:
         raise CorruptBatch("the checksum is wrong", base_offset)
-    return Batch._make((base_offset, leader_epoch, *_CHECKED.unpack_from(checked), checked[_CHECKED.size :])), end
+    return batch, end
+
+
+def unchecked(data: bytes) -> tuple[Batch, int]:
+    """Return the batch with these bytes, as its header has it, and the CRC of the header."""
+    base_offset, _, leader_epoch, _, crc, *rest = HEADER.unpack_from(data)
+    return Batch._make((data, base_offset, leader_epoch, *rest)), crc
+
+
+def checksum(batch: bytes | bytearray) -> int:
+    """Return the CRC-32C of a batch."""
+    return _crc32c()(memoryview(batch)[CHECKED_AT:])
+
+
+@cache
+def _crc32c() -> Callable[[memoryview], int]:
+    # Imported with the first batch: the import takes much of the time in which a server starts.
+    from crc32c import crc32c
+
+    return crc32c
+
+
+def max_timestamp(batch: bytes) -> int:
+    """Return the largest timestamp of the records in a batch, ms."""
+    timestamp: int = _INT64.unpack_from(batch, _MAX_TIMESTAMP_AT)[0]
+    return timestamp
+
+
+def last_offset(batch: bytes) -> int:
+    """Return the offset of the last record that the producer wrote into a batch."""
+    base: int = _INT64.unpack_from(batch)[0]
+    delta: int = _INT32.unpack_from(batch, _LAST_OFFSET_DELTA_AT)[0]
+    return base + delta
 
 
 def write_batch(
@@ -155,48 +240,46 @@ def write_batch(
     control: bool = False,
 ) -> bytes:
     """Encode one or more records of growing offsets as a batch."""
-    base_offset = records[0].offset
-    base_timestamp = records[0].timestamp
-    payload = b"".join(_write_record(record, base_offset, base_timestamp) for record in records)
-    attributes = CODECS.index(codec) | transactional * _TRANSACTIONAL | control * _CONTROL
-    payload = compress(codec, payload)
-    checked = (
-        _CHECKED.pack(
-            attributes,
-            records[-1].offset - base_offset,
-            base_timestamp,
-            max(record.timestamp for record in records),
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            len(records),
-        )
-        + payload
-    )
-    length = HEADER_SIZE - OVERHEAD + len(payload)
-    return _START.pack(base_offset, length, leader_epoch, MAGIC, crc32c(checked)) + checked
+    attributes = CODECS.index(codec) | transactional * TRANSACTIONAL | control * CONTROL
+    last_offset_delta = records[-1].offset - records[0].offset
+    producer = producer_id, producer_epoch, base_sequence
+    return _encoded(records, records[0].offset, leader_epoch, codec, attributes, last_offset_delta, producer)
 
 
 def rewritten(batch: Batch, records: Sequence[Record]) -> bytes:
     """Encode a batch again with these of its records alone. Its offsets and its producer do not change."""
-    base_timestamp = records[0].timestamp
-    payload = b"".join(_write_record(record, batch.base_offset, base_timestamp) for record in records)
-    payload = compress(batch.codec, payload)
-    checked = (
-        _CHECKED.pack(
-            batch.attributes,
-            batch.last_offset_delta,
-            base_timestamp,
-            max(record.timestamp for record in records),
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.base_sequence,
-            len(records),
-        )
-        + payload
+    producer = batch.producer_id, batch.producer_epoch, batch.base_sequence
+    return _encoded(
+        records,
+        batch.base_offset,
+        batch.leader_epoch,
+        batch.codec,
+        batch.attributes,
+        batch.last_offset_delta,
+        producer,
     )
+
+
+def _encoded(
+    records: Sequence[Record],
+    base_offset: int,
+    leader_epoch: int,
+    codec: str,
+    attributes: int,
+    last_offset_delta: int,
+    producer: tuple[int, int, int],
+) -> bytes:
+    base_timestamp = records[0].timestamp
+    latest = max(record.timestamp for record in records)
+    payload = compress(codec, b"".join(_write_record(record, base_offset, base_timestamp) for record in records))
     length = HEADER_SIZE - OVERHEAD + len(payload)
-    return _START.pack(batch.base_offset, length, batch.leader_epoch, MAGIC, crc32c(checked)) + checked
+    start = base_offset, length, leader_epoch, MAGIC, 0
+    batch = bytearray(
+        HEADER.pack(*start, attributes, last_offset_delta, base_timestamp, latest, *producer, len(records))
+    )
+    batch += payload
+    _UINT32.pack_into(batch, CRC_AT, checksum(batch))
+    return bytes(batch)
 
 
 def end_of_transaction(record: Record) -> int | None:
@@ -216,17 +299,17 @@ def _read_records(batch: Batch, data: bytes) -> list[Record]:
     records = []
     at = 0
     size = len(data)
-    append_time = batch.max_timestamp if batch.attributes & _LOG_APPEND_TIME else None
+    append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
     for _ in range(batch.record_count):
-        length, at = _varint(data, at)
+        length, at = varint(data, at)
         end = at + length
         if length < 0 or end > size:
             raise IndexError("it is longer than the batch")
-        timestamp_delta, at = _varint(data, at + 1)
-        offset_delta, at = _varint(data, at)
+        timestamp_delta, at = varint(data, at + 1)
+        offset_delta, at = varint(data, at)
         key, at = _bytes(data, at, end)
         value, at = _bytes(data, at, end)
-        count, at = _varint(data, at)
+        count, at = varint(data, at)
         headers = []
         for _ in range(count):
             name, at = _bytes(data, at, end)
@@ -257,8 +340,8 @@ def _write_record(record: Record, base_offset: int, base_timestamp: int) -> byte
     return _zigzag(len(body)) + body
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a zigzag varint of at most 64 bits."""
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a zigzag varint of at most 64 bits, and the position after it. Raises IndexError."""
     byte = data[at]
     at += 1
     value = byte & 0x7F
@@ -274,7 +357,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    length, at = _varint(data, at)
+    length, at = varint(data, at)
     if length < 0:
         return None, at
     if at + length > end:

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from kafka_shim.persistence.batch import (
     HEADER_SIZE,
     MAGIC,
+    MAGIC_AT,
     OVERHEAD,
     Batch,
     CorruptBatch,
@@ -36,7 +37,6 @@ SEGMENT_BYTES: Final = 104_857_600
 """offsets.topic.segment.bytes: a batch that would make a segment larger than this begins the next segment."""
 
 _START: Final = Struct(">qi")
-_MAGIC_AT: Final = 16
 _INDEX_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
 _SUFFIXES: Final = (".log.swap", ".log")
@@ -100,7 +100,7 @@ def _following(data: mmap.mmap, position: int) -> int | None:
         if end + HEADER_SIZE > len(data):
             return None
         next_offset, next_length = _START.unpack_from(data, end)
-        if data[end + _MAGIC_AT] != MAGIC or next_offset <= offset or next_length < HEADER_SIZE - OVERHEAD:
+        if data[end + MAGIC_AT] != MAGIC or next_offset <= offset or next_length < HEADER_SIZE - OVERHEAD:
             return None
     return end
 

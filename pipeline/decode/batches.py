@@ -16,7 +16,18 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-from kafka_shim.persistence.batch import HEADER_SIZE, MAGIC, OVERHEAD, CorruptBatch, read_batch
+from kafka_shim.persistence.batch import (
+    CHECKED_AT,
+    COMPRESSION,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_AT,
+    MAGIC,
+    MAGIC_AT,
+    OVERHEAD,
+    CorruptBatch,
+    read_batch,
+)
 from kafka_shim.pipeline.decode.varints import Bytes, Ints, padded
 
 CHUNK: Final = 4 << 20
@@ -24,31 +35,16 @@ CHUNK: Final = 4 << 20
 
 NO_OFFSET: Final = -1
 
-_START: Final = Struct(">qiibI")
 _CHAINED: Final = Struct(">i4xbI")
-_LENGTH_AT: Final = 8
-_CRC_AT: Final = 21
-_MAGIC_AT: Final = 16
+"""Length, magic and CRC, from the length on."""
 _LEAST: Final = HEADER_SIZE - OVERHEAD
 _TAIL: Final = "the file ends within a batch"
 _ZEROES: Final = "only zeroes from here on"
-_HEADER: Final = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("count", ">i4"),
-    ]
+_FIELDS: Final = (
+    "base_offset length leader_epoch magic crc attributes last_offset_delta base_timestamp max_timestamp"
+    " producer_id producer_epoch base_sequence count"
 )
+_HEADER: Final = np.dtype([(name, f">{code}") for name, code in zip(_FIELDS.split(), HEADER.format[1:], strict=True)])
 
 
 class Damage(NamedTuple):
@@ -77,7 +73,7 @@ def split(data: mmap | bytes, size: int) -> list[int]:
     positions = [0]
     at = 0
     while at + OVERHEAD + _LEAST <= len(data):
-        _, length, _, magic, _ = _START.unpack_from(data, at)
+        length, magic, _ = _CHAINED.unpack_from(data, at + LENGTH_AT)
         if magic != MAGIC or length < _LEAST:
             break
         if at - positions[-1] >= size:
@@ -103,7 +99,7 @@ def walk(data: mmap | bytes, start: int, end: int) -> Iterator[Batches | Damage]
             offset = NO_OFFSET
             reason = _TAIL
             if at + OVERHEAD + _LEAST <= len(data):
-                offset = _START.unpack_from(data, at)[0]
+                offset = HEADER.unpack_from(data, at)[0]
                 reason = "the checksum is wrong" if places else _reason(data, at)
             following = _following(data, view, at)
             yield Damage(at, following - at, offset, _ZEROES if not any(view[at:following]) else reason)
@@ -123,7 +119,7 @@ def _chain(data: mmap | bytes, at: int, end: int) -> tuple[list[int], list[int],
     last = min(end - 1, size - OVERHEAD - _LEAST, at + CHUNK)
     unpack = _CHAINED.unpack_from
     while at <= last:
-        length, magic, checksum = unpack(data, at + _LENGTH_AT)
+        length, magic, checksum = unpack(data, at + LENGTH_AT)
         stop = at + OVERHEAD + length
         if magic != MAGIC or length < _LEAST or stop > size:
             break
@@ -135,7 +131,7 @@ def _chain(data: mmap | bytes, at: int, end: int) -> tuple[list[int], list[int],
 
 def _count_sound(view: memoryview, places: list[int], checksums: list[int], stop: int) -> int:
     """Return how many of these batches come before the first one with a wrong checksum; all if none has one."""
-    covered = [place + _CRC_AT for place in places]
+    covered = [place + CHECKED_AT for place in places]
     # Nested maps avoid a Python step for each batch: this is most of the work of many reads.
     actual = list(map(crc32c, map(view.__getitem__, map(slice, covered, [*places[1:], stop]))))
     if actual == checksums:
@@ -156,10 +152,10 @@ def _following(data: mmap | bytes, view: memoryview, at: int) -> int:
     size = len(data)
     if at + OVERHEAD + _LEAST > size:
         return size
-    length: int = Struct(">i").unpack_from(data, at + 8)[0]
+    length: int = _CHAINED.unpack_from(data, at + LENGTH_AT)[0]
     if length >= _LEAST and (at + OVERHEAD + length == size or _sound(data, view, at + OVERHEAD + length)):
         return at + OVERHEAD + length
-    for place in np.flatnonzero(np.frombuffer(view[at + 1 + _MAGIC_AT :], np.uint8) == MAGIC) + at + 1:
+    for place in np.flatnonzero(np.frombuffer(view[at + 1 + MAGIC_AT :], np.uint8) == MAGIC) + at + 1:
         if _sound(data, view, int(place)):
             return int(place)
     return size
@@ -168,23 +164,24 @@ def _following(data: mmap | bytes, view: memoryview, at: int) -> int:
 def _sound(data: mmap | bytes, view: memoryview, at: int) -> bool:
     if at + OVERHEAD + _LEAST > len(data):
         return False
-    _, length, _, magic, crc = _START.unpack_from(data, at)
+    length, magic, crc = _CHAINED.unpack_from(data, at + LENGTH_AT)
     stop = at + OVERHEAD + length
-    return bool(magic == MAGIC and length >= _LEAST and stop <= len(data) and crc32c(view[at + _CRC_AT : stop]) == crc)
+    is_whole = magic == MAGIC and length >= _LEAST and stop <= len(data)
+    return bool(is_whole and crc32c(view[at + CHECKED_AT : stop]) == crc)
 
 
 def _joined(data: mmap | bytes, view: memoryview, places: list[int]) -> Iterator[Batches | Damage]:
     """Join the records of these batches in one buffer, decompressed."""
     begin = places[0]
     positions = np.array(places, np.int64)
-    last = places[-1] + OVERHEAD + Struct(">i").unpack_from(data, places[-1] + 8)[0]
+    last = places[-1] + OVERHEAD + _CHAINED.unpack_from(data, places[-1] + LENGTH_AT)[0]
     raw = padded(view[begin:last])
     # NumPy copies a structure field by field, but bytes of a fixed width at once.
     anywhere: NDArray[Any] = np.ndarray((raw.size - HEADER_SIZE + 1,), f"V{HEADER_SIZE}", raw, strides=(1,))
     header = anywhere[positions - begin].view(_HEADER)
     starts = positions - begin + HEADER_SIZE
     ends = positions - begin + OVERHEAD + header["length"].astype(np.int64)
-    packed = (header["attributes"] & 0x07) != 0
+    packed = (header["attributes"] & COMPRESSION) != 0
     if not packed.any():
         yield Batches(positions, header, raw, starts, ends)
         return

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.batches import COMPRESSION, HEADER, HEADER_SIZE, LOG_APPEND_TIME, InvalidBatch
+from kafka_shim.broker.batches import InvalidBatch
+from kafka_shim.persistence.batch import COMPRESSION, HEADER_SIZE, LOG_APPEND_TIME, max_timestamp, unchecked, varint
 from kafka_shim.persistence.compression import CODECS, CannotDecompress, decompress
 
 MAX_UNPACKED: Final = 16 * 2**20
@@ -21,27 +22,27 @@ MAX_RECORDS: Final = 100_000
 _KEY_AND_VALUE: Final = (0, 1)
 
 
-def first_at_or_after(batch: bytes, timestamp: int, start_offset: int = 0) -> tuple[int, int] | None:
-    """Return timestamp (ms) and offset of the first record not older than `timestamp`, or None.
+def first_at_or_after(data: bytes, timestamp: int, start_offset: int = 0) -> tuple[int, int] | None:
+    """Return timestamp (ms) and offset of the first record of a batch not older than `timestamp`, or None.
 
     The batch must have such a record, but records before `start_offset` do not count.
     """
-    base_offset, _, _, _, _, attributes, _, base_timestamp, max_timestamp, _, _, _, count = HEADER.unpack_from(batch)
-    if attributes & LOG_APPEND_TIME:
-        return max_timestamp, max(base_offset, start_offset)
+    batch, _ = unchecked(data)
+    if batch.attributes & LOG_APPEND_TIME:
+        return batch.max_timestamp, max(batch.base_offset, start_offset)
+    base_timestamp, base_offset = batch.base_timestamp, batch.base_offset
     try:
-        records = _unpacked(batch[HEADER_SIZE:], attributes & COMPRESSION)
-        for timestamp_delta, offset_delta in _deltas(records, count):
+        for timestamp_delta, offset_delta in _deltas(_unpacked(batch.payload, batch.compression), batch.record_count):
             if base_timestamp + timestamp_delta >= timestamp and base_offset + offset_delta >= start_offset:
                 return base_timestamp + timestamp_delta, base_offset + offset_delta
     except (InvalidBatch, IndexError):
-        return max_timestamp, max(base_offset, start_offset)
-    return None if start_offset > base_offset else (max_timestamp, base_offset)
+        return batch.max_timestamp, max(batch.base_offset, start_offset)
+    return None if start_offset > batch.base_offset else (batch.max_timestamp, batch.base_offset)
 
 
-def first_of_largest_timestamp(batch: bytes) -> tuple[int, int] | None:
+def first_of_largest_timestamp(data: bytes) -> tuple[int, int] | None:
     """Return timestamp (ms) and offset of the first record with the batch's largest timestamp."""
-    return first_at_or_after(batch, HEADER.unpack_from(batch)[8])
+    return first_at_or_after(data, max_timestamp(data))
 
 
 def check_records(batch: bytes, attributes: int, count: int) -> None:
@@ -65,7 +66,7 @@ def check_records(batch: bytes, attributes: int, count: int) -> None:
             if length < 0x80:
                 length = (length >> 1) ^ -(length & 1)
             else:
-                length, at = _varint(records, at - 1)
+                length, at = varint(records, at - 1)
             end = at + length
             if length < 0 or end > available:
                 raise InvalidBatch(ErrorCode.INVALID_RECORD)
@@ -75,7 +76,7 @@ def check_records(batch: bytes, attributes: int, count: int) -> None:
                 at += 1
             at += 1
             if compression:
-                delta, at = _varint(records, at)
+                delta, at = varint(records, at)
                 if delta != number:
                     raise InvalidBatch(ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
@@ -87,22 +88,22 @@ def check_records(batch: bytes, attributes: int, count: int) -> None:
                 size = records[at]
                 at += 1
                 if size >= 0x80:
-                    size, at = _varint(records, at - 1)
+                    size, at = varint(records, at - 1)
                     if size > 0:
                         at += size
                 elif not size & 1:
                     at += size >> 1
             headers, at = records[at], at + 1
             if headers:
-                headers, at = _varint(records, at - 1)
+                headers, at = varint(records, at - 1)
                 headers_left -= headers
                 if not 0 <= headers <= headers + headers_left:
                     raise InvalidBatch(ErrorCode.INVALID_RECORD)
                 for _ in range(headers):
-                    size, at = _varint(records, at)
+                    size, at = varint(records, at)
                     if size < 0:
                         raise InvalidBatch(ErrorCode.INVALID_RECORD)
-                    size, at = _varint(records, at + size)
+                    size, at = varint(records, at + size)
                     at += max(size, 0)
             if at != end:
                 raise InvalidBatch(ErrorCode.INVALID_RECORD)
@@ -116,27 +117,13 @@ def _deltas(records: bytes, count: int) -> Iterator[tuple[int, int]]:
     """Yield timestamp delta and offset delta of each record. Raises IndexError or InvalidBatch for other bytes."""
     at = 0
     for _ in range(count):
-        length, at = _varint(records, at)
-        timestamp_delta, after = _varint(records, at + 1)
-        offset_delta, after = _varint(records, after)
+        length, at = varint(records, at)
+        timestamp_delta, after = varint(records, at + 1)
+        offset_delta, after = varint(records, after)
         if length < after - at:
             raise InvalidBatch(ErrorCode.INVALID_RECORD)
         yield timestamp_delta, offset_delta
         at += length
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a zigzag varint and the offset after it."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise InvalidBatch(ErrorCode.INVALID_RECORD)
 
 
 def _unpacked(packed: bytes, compression: int) -> bytes:

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kafka_shim.apis.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kafka_shim.apis.readable import readable
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.batches import last_offset
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.settings import DEAD_LETTER_QUEUE as QUEUE
 from kafka_shim.broker.share_batches import Dead, Offsets
 from kafka_shim.broker.topics import Topic, Topics
-
-if TYPE_CHECKING:
-    from kafka_shim.persistence.batch import Record
+from kafka_shim.persistence.batch import CorruptBatch, Record, last_offset, read_batch, write_batch
 
 log: Final = logging.getLogger("kafka_shim.broker")
 
@@ -113,9 +110,6 @@ class DeadLetters:
     def _letters(
         self, source: str, dead: Dead, records: Mapping[int, tuple[bytes | None, bytes | None]], now: float
     ) -> list[Record]:
-        # The module of batches brings compression, and most servers never write a letter.
-        from kafka_shim.persistence.batch import Record
-
         timestamp = self._epoch_ms(now)
         place = (("__dlq.errors.topic", source.encode()), ("__dlq.errors.partition", b"%d" % dead.place.partition))
         reason = (
@@ -157,8 +151,6 @@ class DeadLetters:
 
 def _batches(letters: Sequence[Record], max_bytes: int) -> Iterator[bytes]:
     """Yield the letters as batches of at most `max_bytes`; a single letter may be larger."""
-    from kafka_shim.persistence.batch import write_batch
-
     batch = write_batch([each._replace(offset=number) for number, each in enumerate(letters)])
     if len(batch) <= max_bytes or len(letters) == 1:
         yield batch
@@ -170,8 +162,6 @@ def _batches(letters: Sequence[Record], max_bytes: int) -> Iterator[bytes]:
 
 def _records(source: PartitionLog, offsets: Offsets) -> Iterator[tuple[int, tuple[bytes | None, bytes | None]]]:
     """Yield offset, key and value of the records that the log has at these offsets."""
-    from kafka_shim.persistence.batch import CorruptBatch, read_batch
-
     at = max(offsets.first, source.start_offset)
     while at <= offsets.last and (data := source.read(at, 1, first_whole=True)):
         try:

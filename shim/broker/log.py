@@ -13,9 +13,19 @@ from itertools import accumulate
 from typing import Final, NamedTuple, Protocol
 
 from kafka_shim.broker.batch_records import first_at_or_after, first_of_largest_timestamp
-from kafka_shim.broker.batches import NO_TIMESTAMP, Batch, last_offset, max_timestamp
+from kafka_shim.broker.batches import LEADER_EPOCH
 from kafka_shim.broker.log_transactions import AbortedTxn, LogTransactions
 from kafka_shim.broker.producers import Producers
+from kafka_shim.persistence.batch import (
+    ABORT,
+    COMMIT,
+    NO_TIMESTAMP,
+    Batch,
+    end_marker,
+    last_offset,
+    max_timestamp,
+    write_batch,
+)
 
 DEFAULT_LOG_BYTES: Final = 16 * 2**20
 """Bytes of batches that a partition keeps by default."""
@@ -118,10 +128,10 @@ class PartitionLog:
         """
         if batch.has_producer and (duplicate := self.producers.check(batch)) is not None:
             return LogAppendInfo(duplicate.base_offset, duplicate.max_timestamp, self.start_offset)
-        stamped = batch.stamped(self.end_offset, append_time)
+        stamped = batch.stamped(self.end_offset, append_time, LEADER_EPOCH)
         if batch.has_producer:
             self.producers.appended(stamped, now)
-        if batch.is_transactional:
+        if batch.transactional:
             self.transactions.began(batch.producer_id, stamped.base_offset)
         self._add(stamped.data, stamped.base_offset, stamped.last_offset, stamped.max_timestamp)
         given_time = NO_TIMESTAMP if append_time is None else append_time
@@ -141,9 +151,6 @@ class PartitionLog:
 
         `timestamp`: ms since the epoch. `now`: monotonic seconds.
         """
-        # Compression comes with it, and most servers never write a marker.
-        from kafka_shim.persistence.batch import ABORT, COMMIT, end_marker, write_batch
-
         offset = self.end_offset
         marker = end_marker(offset, timestamp, COMMIT if committed else ABORT, coordinator_epoch)
         data = write_batch(

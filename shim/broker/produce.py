@@ -19,12 +19,13 @@ from kafka_shim.apis.produce import (
 )
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batch_records import check_records
-from kafka_shim.broker.batches import LEADER_EPOCH, NO_TIMESTAMP, Batch, InvalidBatch, parse_batch, producer_of
+from kafka_shim.broker.batches import LEADER_EPOCH, InvalidBatch, parse_batch, producer_of
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.topics import Topic, Topics
 from kafka_shim.broker.transaction_ends import TopicPartition
 from kafka_shim.broker.transactions import Sender, Transactions, Verification
 from kafka_shim.groups.interface import NO_REPLY, NoReply, TransactionSupportedOperation
+from kafka_shim.persistence.batch import NO_TIMESTAMP, Batch
 
 NO_ACKS = 0
 _LEGAL_ACKS = frozenset({-1, 0, 1})
@@ -59,7 +60,7 @@ class ProduceApi:
         """
 
         def admit(batch: Batch, topic: Topic, index: int) -> None:
-            if batch.is_transactional:
+            if batch.transactional:
                 log = topic.partitions[index].log
                 self._admit(
                     batch, log, request.transactional_id, (topic.name, index), now, supported_operation, answers
@@ -137,11 +138,7 @@ class ProduceApi:
             batch = parse_batch(data.records, max_bytes=topic.max_message_bytes, zstd_allowed=zstd_allowed)
             check_records(batch.data, batch.attributes, batch.record_count)
             _check_timestamps(batch, topic, wall)
-            if (
-                batch.has_producer
-                and not batch.is_transactional
-                and partition.log.transactions.is_open(batch.producer_id)
-            ):
+            if batch.has_producer and not batch.transactional and partition.log.transactions.is_open(batch.producer_id):
                 raise InvalidBatch(ErrorCode.INVALID_TXN_STATE)
             admit(batch, topic, data.index)
             written = partition.log.append(batch, wall if topic.log_append_time else None, now)

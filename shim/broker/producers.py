@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.batches import Batch, InvalidBatch
+from kafka_shim.broker.batches import InvalidBatch
+from kafka_shim.persistence.batch import Batch
 
 BATCHES_KEPT: Final = 5
 """A producer may have five requests in flight, so a repeated batch is one of the last five."""

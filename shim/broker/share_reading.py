@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kafka_shim.broker.batches import HEADER, LOG_OVERHEAD, TRANSACTIONAL
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.offset_reset import offset_reset
 from kafka_shim.broker.share_batches import Offsets
 from kafka_shim.broker.share_partition import AcquiredBatch, Reader, SharePartition
 from kafka_shim.groups.share_states import UNINITIALIZED, ShareState
+from kafka_shim.persistence.batch import HEADER, OVERHEAD, TRANSACTIONAL
 
 
 def start_offset(state: ShareState, log: PartitionLog, reset: str, epoch_ms: Callable[[], int]) -> int:
@@ -72,6 +72,6 @@ def _places(data: bytes) -> Iterator[tuple[int, int, slice, int | None]]:
     at = 0
     while at < len(data):
         base, length, _, _, _, attributes, last_delta, _, _, producer_id, _, _, _ = HEADER.unpack_from(data, at)
-        end = at + LOG_OVERHEAD + length
+        end = at + OVERHEAD + length
         yield base, base + last_delta, slice(at, end), producer_id if attributes & TRANSACTIONAL else None
         at = end

@@ -186,15 +186,13 @@ def export(trace: Path, group: str | None, rebalance: int, mermaid: bool, html: 
     if not mermaid:
         raise click.UsageError("Say in which form: --mermaid or --html FILE.")
     trace_events = list(events_of([trace], None, group=group))
-    history = History()
-    for event in trace_events:
-        history.add(event)
-    chosen = _only(history, group, trace)
+    chosen = _only(_history(trace_events), group, trace)
     count = len(chosen.rebalances)
     place = rebalance - 1 if rebalance > 0 else count + rebalance
     if not 0 <= place < count:
         stop(f"{chosen.group} has {count} rebalances, so there is no rebalance {rebalance}.", 2)
-    for line in sequence_diagram(chosen.rebalances[place], (e for e in trace_events if e.get("group") == chosen.group)):
+    of_group = (event for event in trace_events if event.get("group") == chosen.group)
+    for line in sequence_diagram(chosen.rebalances[place], of_group, chosen.protocol_type):
         click.echo(readable(line, LONGEST_LINE))
 
 

@@ -28,6 +28,7 @@ from kafka_shim.lab.snapshots import GroupSnapshot, committed, committed_topics,
 from kafka_shim.lab.snapshots import partitions as by_topic
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.history import EventHistory
+from kafka_shim.trace.events import begins_rebalance
 from kafka_shim.why.narration import story
 
 TIMEOUT: Final = 15.0
@@ -250,7 +251,7 @@ class GroupWaits:
         beats: dict[str, int] = {}
 
         def rebalances() -> bool:
-            return any(_is_rebalance(event) for _, _, event in self._history.since(began, self.group))
+            return any(begins_rebalance(event) for _, _, event in self._history.since(began, self.group))
 
         def is_over() -> bool:
             return rebalances() or (heartbeats is not None and self._beats(began, beats) >= heartbeats)
@@ -378,13 +379,6 @@ def _check_members(members: Any) -> None:
     if members is not None and not number and not (names and all(isinstance(each, str) for each in members)):
         hint = f"; for their number, write members={len(members)}" if names else ""
         raise Unmatchable(f"members must be a number or a list of names, not {members!r}{hint}.")
-
-
-def _is_rebalance(event: Mapping[str, Any]) -> bool:
-    """Return True for the event that begins a rebalance: of a classic group, or of one with epochs."""
-    kind: str = event["event"]
-    to: str = event.get("to", "")
-    return kind == "epoch" or (kind == "state" and to == "PreparingRebalance")
 
 
 def _fits(value: Any, expected: Any) -> bool:

@@ -6,6 +6,7 @@ event is a plain dictionary of JSON; the classes exist for readers and for the t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict, get_args
 
 SCHEMA_VERSION: Final = 2
@@ -319,9 +320,9 @@ class OffsetsExpired(Event):
     offsets: Annotated[list[TracedPartition], "objects of `topic` and `partition`"]
 
 
-Reader = Literal["fold", "story", "page", "simulation"]
-"""A reader of the trace: the fold (`history.py`), the story of `trace show` (`shim/why/narration.py`), the page
-(`shim/why/page/model.js`), and answers of `/v1/simulations`."""
+Reader = Literal["fold", "story", "log", "page", "simulation"]
+"""A reader of the trace: the fold (`history.py`), the story of `trace show` (`shim/why/narration.py`), the lines of the
+server's log (`shim/server/group_log.py`), the page (`shim/why/page/model.js`), and answers of `/v1/simulations`."""
 
 
 class Kind(NamedTuple):
@@ -343,9 +344,9 @@ KINDS: Final[dict[str, Kind]] = {
     "fault": _kind(FaultInjected, "fold", "story"),
     "partition": _kind(PartitionChanged),
     "group": _kind(GroupChanged, "fold", "story", "page", "simulation"),
-    "state": _kind(StateChanged, "fold", "story", "page", "simulation"),
-    "member": _kind(MemberChanged, "fold", "story", "page", "simulation"),
-    "round": _kind(RoundEnded, "fold", "story", "page", "simulation"),
+    "state": _kind(StateChanged, "fold", "story", "log", "page", "simulation"),
+    "member": _kind(MemberChanged, "fold", "story", "log", "page", "simulation"),
+    "round": _kind(RoundEnded, "fold", "story", "log", "page", "simulation"),
     "assignment": _kind(GroupAssigned, "fold", "story", "page", "simulation"),
     "epoch": _kind(EpochBegun, "fold", "story", "page", "simulation"),
     "target": _kind(TargetComputed, "fold", "story", "page", "simulation"),
@@ -363,3 +364,11 @@ KINDS: Final[dict[str, Kind]] = {
 def read_by(reader: Reader) -> frozenset[str]:
     """Return the kinds of events that a reader handles."""
     return frozenset(name for name, kind in KINDS.items() if reader in kind.readers)
+
+
+def begins_rebalance(event: Mapping[str, Any]) -> bool:
+    """Return True if the event begins a rebalance: an epoch, or else a round, or a registration of all members."""
+    return bool(event["event"] == "epoch" or (event["event"] == "state" and event["to"] in _BEGINNINGS))
+
+
+_BEGINNINGS: Final = frozenset({"PreparingRebalance", "Registering"})

@@ -20,12 +20,12 @@ DRAWN: Final = frozenset(
 """APIs to draw; heartbeats and commits only with an error, or with a change."""
 
 
-def sequence_diagram(rebalance: Rebalance, events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of a diagram of this rebalance; `events` are those of its group."""
-    names, steps, protocol_type = Names(), [], ""
+def sequence_diagram(
+    rebalance: Rebalance, events: Iterable[Mapping[str, Any]], protocol_type: str = ""
+) -> Iterator[str]:
+    """Yield the lines of a diagram of this rebalance; `events` and `protocol_type` are those of its group."""
+    names, steps = Names(), []
     for event in events:
-        if event["event"] == "exchange" and event["api"] == "JoinGroup":
-            protocol_type = event["request"].get("protocol_type") or protocol_type
         if event["event"] == "exchange" and event["api"] in DRAWN:
             shift = event["wall"] - event["mono"]
             arrived, answered = event["arrived"] + shift, event["wall"]

@@ -6,7 +6,8 @@ import pytest
 from crc32c import crc32c
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.batches import HEADER, InvalidBatch, parse_batch
+from kafka_shim.broker.batches import InvalidBatch, parse_batch
+from kafka_shim.persistence.batch import HEADER
 from tests.broker.context import BUILDERS, CODECS, EPOCH_MS, batch, records_of
 
 VALUES = [b"first", b"", b"x" * 1000]
@@ -39,7 +40,7 @@ class TestAsClientsSendThem:
 
     def test_stamped_batch_reads_back_whole(self, client: str, codec: str) -> None:
         data = batch(*VALUES, client=client, codec=codec, headers=[("h", b"v")])
-        stamped = parse_batch(data, max_bytes=len(data)).stamped(41, None)
+        stamped = parse_batch(data, max_bytes=len(data)).stamped(41, None, 0)
         found = records_of(stamped.data)
         assert [record.offset for record in found] == [41, 42, 43]
         assert [record.value for record in found] == VALUES
@@ -48,7 +49,7 @@ class TestAsClientsSendThem:
 
     def test_append_time_replaces_the_producers_times(self, client: str, codec: str) -> None:
         data = batch(*VALUES, client=client, codec=codec)
-        stamped = parse_batch(data, max_bytes=len(data)).stamped(5, EPOCH_MS + 99)
+        stamped = parse_batch(data, max_bytes=len(data)).stamped(5, EPOCH_MS + 99, 0)
         found = records_of(stamped.data)
         assert {(record.timestamp, record.timestamp_type) for record in found} == {(EPOCH_MS + 99, 1)}
         assert stamped.max_timestamp == EPOCH_MS + 99
@@ -56,7 +57,9 @@ class TestAsClientsSendThem:
 
 def test_stamping_fills_in_offset_and_leader_epoch_and_keeps_the_crc() -> None:
     data = batch(b"a")
-    base_offset, _, epoch, magic, crc, *_ = HEADER.unpack_from(parse_batch(data, max_bytes=2**20).stamped(9, None).data)
+    base_offset, _, epoch, magic, crc, *_ = HEADER.unpack_from(
+        parse_batch(data, max_bytes=2**20).stamped(9, None, 0).data
+    )
     assert (base_offset, epoch, magic) == (9, 0, 2)
     assert crc == HEADER.unpack_from(data)[4]
 
@@ -74,7 +77,7 @@ def test_a_torn_second_batch_is_cut_off(torn: bytes) -> None:
 
 def test_only_the_log_says_when_it_appended() -> None:
     data = changed(batch(b"a", b"b"), 21, "h", 0x08)
-    found = records_of(parse_batch(data, max_bytes=2**20).stamped(0, None).data)
+    found = records_of(parse_batch(data, max_bytes=2**20).stamped(0, None, 0).data)
     assert [(record.timestamp, record.timestamp_type) for record in found] == [(EPOCH_MS, 0), (EPOCH_MS + 1, 0)]
 
 

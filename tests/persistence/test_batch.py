@@ -152,7 +152,7 @@ def test_malformed_header_is_refused(change: tuple[int, int], reason: str) -> No
 
 @given(st.binary(max_size=200), st.integers(0, 6), st.integers(-1, 3))
 def test_nonsense_under_a_good_checksum_is_read_or_rejected(payload: bytes, codec: int, count: int) -> None:
-    batch = Batch(0, 0, codec, 0, 0, 0, -1, -1, -1, count, payload)
+    batch = Batch(bytes(HEADER_SIZE) + payload, 0, 0, codec, 0, 0, 0, -1, -1, -1, count)
     try:
         size = len(batch.records())
     except CorruptBatch:

@@ -8,8 +8,9 @@ import pytest
 
 from kafka_shim.pipeline.schemas import EVENTS as COLUMNS
 from kafka_shim.pipeline.schemas import NO_COLUMN, TRACE_FIELDS
+from kafka_shim.server import group_log
 from kafka_shim.trace import schema
-from kafka_shim.trace.events import KINDS, Reader, read_by
+from kafka_shim.trace.events import KINDS, Reader, begins_rebalance, read_by
 from kafka_shim.trace.history import GroupHistory
 from kafka_shim.why.narration import Narrator
 
@@ -58,6 +59,24 @@ def test_every_event_has_a_builder(name: str) -> None:
 @pytest.mark.parametrize(("reader", "code"), [("fold", GroupHistory), ("story", Narrator)])
 def test_a_reader_handles_exactly_the_events_that_name_it(reader: Reader, code: type) -> None:
     assert {name for name in KINDS if hasattr(code, f"_{name}")} == read_by(reader)
+
+
+def test_the_log_handles_exactly_the_events_that_name_it() -> None:
+    assert group_log._LINES.keys() == read_by("log")
+
+
+@pytest.mark.parametrize(
+    ("event", "begins"),
+    [
+        ({"event": "epoch", "generation": 2}, True),
+        ({"event": "state", "from": "Stable", "to": "PreparingRebalance"}, True),
+        ({"event": "state", "from": "Stable", "to": "Registering"}, True),
+        ({"event": "state", "from": "PreparingRebalance", "to": "CompletingRebalance"}, False),
+        ({"event": "round", "generation": 2}, False),
+    ],
+)
+def test_a_rebalance_begins_with_an_epoch_or_with_members_that_must_come(event: dict[str, Any], begins: bool) -> None:
+    assert begins_rebalance(event) is begins
 
 
 def test_the_page_handles_exactly_the_events_that_name_it() -> None:

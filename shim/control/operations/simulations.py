@@ -21,7 +21,7 @@ from kafka_shim.control.workbench import Workbench
 from kafka_shim.lab.puppet_kinds import start_puppet
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.lab.simulator import START, Simulation
-from kafka_shim.trace.events import read_by
+from kafka_shim.trace.events import begins_rebalance, read_by
 
 MOST_MEMBERS: Final = 50
 MOST_STEPS: Final = 200
@@ -30,7 +30,6 @@ MOST_EVENTS: Final = 1_000
 PATIENCE: Final = 20.0
 """Real seconds that a simulation takes at most."""
 _KEPT: Final = read_by("simulation")
-_ROUND: Final = frozenset({"PreparingRebalance", "Registering"})
 
 Moment = Annotated[float, Meta(ge=0, le=MOST_SECONDS, description="Seconds from the start.")]
 Experiment = Annotated[str, Meta(min_length=1, max_length=249)]
@@ -174,14 +173,7 @@ def _group(simulation: Simulation, name: str, events: list[dict[str, Any]]) -> S
             SimulatedOwner(member_id=each.member_id, client_id=each.client_id, owned=each.owned)
             for each in group.members
         ],
-        rebalances=[each["cause"] or "" for each in events if each["group"] == name and _is_rebalance(each)],
-    )
-
-
-def _is_rebalance(event: dict[str, Any]) -> bool:
-    """Return True if the event begins an epoch, if the coordinator assigns, or else a round."""
-    return event["event"] == "epoch" or (
-        event["event"] == "state" and event["to"] in ("PreparingRebalance", "Registering")
+        rebalances=[each["cause"] or "" for each in events if each["group"] == name and begins_rebalance(each)],
     )
 
 
