@@ -198,8 +198,10 @@ class EpochGroup:
         revoked = EMPTY if self.form.shared else without(member.assigned, assigned)
         known_epoch = self.epoch
         if cause is Cause.NEW_MEMBER:
-            new = max(epoch, self.form.begins, 1 + (known_epoch or 0)) if self._counts_up else epoch
-            self._begin(new, cause, member_id)
+            # Within the assignment interval a new member is answered the assignment epoch, below that of the group; one
+            # without topics starts no epoch then.
+            if known_epoch is None or epoch > known_epoch or self._counts_up or any(member.subscription.values()):
+                self._begin(max(epoch, self.form.begins, 1 + (known_epoch or 0)), cause, member_id)
         elif known_epoch is None:
             # An epoch from before the trace has no event.
             self.epoch = epoch
@@ -215,7 +217,8 @@ class EpochGroup:
             revoking = union(member.revoking, revoked)
             if owned is not None:
                 revoking = common(revoking, self._by_name(owned))
-        if self._target_epoch != self.epoch:
+        # An older epoch without a revocation: the target waits for the assignment interval.
+        if self._target_epoch != self.epoch and (epoch >= self.epoch or revoking):
             self._target_epoch = self.epoch
             self._event("target", generation=self.epoch, assignor=member.assignor, assignments={})
         if revoking and not member.revoking:

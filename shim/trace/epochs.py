@@ -157,6 +157,17 @@ class Epochs:
             if len(settled) >= len(history.present) and history.present.keys() <= settled.keys():
                 rebalance.assigned = at
 
+    def heartbeat(self, event: Mapping[str, Any], at: float) -> None:
+        """Handle a heartbeat that a relay has seen. An answer with an older epoch and without an assignment shows that
+        the target still waits for the assignment interval, unless the member has partitions to revoke."""
+        answer, rebalance = event["answer"], self._history.current
+        if not isinstance(rebalance, Reconciliation) or not rebalance.inferred or rebalance.targeted is not None:
+            return
+        has_assignment = answer.get("assignment") is not None or answer.get("active_tasks") is not None
+        is_older = 0 < answer["member_epoch"] < (rebalance.generation or 0)
+        if is_older and not has_assignment and not self.has(event["member"]).revoking:
+            rebalance.interval_ended = at
+
     def state(self, event: Mapping[str, Any], at: float) -> None:
         """Handle a change of the group's state; Stable ends its rebalance."""
         if event["rule"] in WITH_EPOCHS:

@@ -370,6 +370,8 @@ class GroupHistory:
             if not error and event["request"].get("member_epoch", 0) > 0 and member_id in self.members:
                 self.members[member_id].beaten = at
                 self.holders.hear(member_id, at)
+                if self.epochs is not None:
+                    self.epochs.heartbeat(event, at)
         elif error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
             member = self.members.get(member_id)
             self.refusals.join(event, at, Library.UNKNOWN if member is None else member.library)

@@ -14,6 +14,7 @@ import pytest
 from kafka_shim.lab.consumer_puppets import ConsumerManner
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.trace.history import History
+from kafka_shim.trace.reconciliation import INTERVAL
 from kafka_shim.trace.schema import problems
 
 from .simulated import Events, Recorded
@@ -28,11 +29,11 @@ MAKERS: dict[str, Callable[..., Any]] = {
 class Life:
     """A group of one kind behind a relay."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: str, seed: int) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: str, seed: int, interval_ms: int = 0) -> None:
         self.kind = kind
         self.rng = random.Random(seed)
-        # Within an assignment interval there are epochs that no answer has, so a relay does not learn of them.
-        config = {f"group.{each}.assignment.interval.ms": "0" for each in MAKERS}
+        # Within an assignment interval a member may expire whose epoch no answer has, so a relay does not learn of it.
+        config = {f"group.{each}.assignment.interval.ms": str(interval_ms) for each in MAKERS}
         config["group.streams.initial.rebalance.delay.ms"] = "0"
         self.recorded = Recorded(monkeypatch, seed, **config)
         self.recorded.name_topics()
@@ -172,3 +173,28 @@ def test_why_has_such_a_rebalance_from_its_beginning_to_its_end(monkeypatch: pyt
         assert seen.seconds == pytest.approx(real.seconds, abs=5.1), "a heartbeat more at most"
         assert seen.moved == real.moved
         assert seen.slow == real.slow or (seen.slow and real.slow and seen.slow.member_id == real.slow.member_id)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_epochs_within_an_assignment_interval_are_inferred(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    life = Life(monkeypatch, kind, 3, interval_ms=8_000)
+    members = [life.make()]
+    life.recorded.run(20)
+    # The next member is assigned at once, the others wait for the interval.
+    for _ in range(3):
+        members.append(life.make())
+        life.recorded.run(1)
+    members[1].leave()
+    concluded, so = life.end()
+    assert len(of(so, "epoch", "generation")) >= 5
+    epochs = of(concluded, "epoch", "generation", "cause", "trigger")
+    assert epochs == of(so, "epoch", "generation", "cause", "trigger")
+    assert ends_with(concluded) == ends_with(so)
+    computed = [event["generation"] for event in so if event["event"] == "target"]
+    seen = [event["generation"] for event in concluded if event["event"] == "target"]
+    assert set(seen) <= set(computed)
+    history = History()
+    for event in life.recorded.concluded:
+        history.add(event)
+    phases = [phase.name for each in history.groups["billing"].rebalances for phase in each.phases]
+    assert INTERVAL in phases

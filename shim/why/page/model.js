@@ -203,7 +203,7 @@ class Group {
       before.ended ??= at;
     }
     const current = this.begin(event, at, this.present.length === 1 && this.present[0].id === event.trigger);
-    Object.assign(current, { epoch: true, generation: event.generation, before: event.generation - 1, due: at + (event.waits_ms ?? 0) / 1000, targeted: null, released: null, settled: new Map(), waited: [] });
+    Object.assign(current, { epoch: true, inferred: Boolean(event.inferred), generation: event.generation, before: event.generation - 1, due: at + (event.waits_ms ?? 0) / 1000, targeted: null, released: null, settled: new Map(), waited: [] });
     current.members = this.present.map((member) => member.id);
     this.generation = event.generation;
     if (!current.members.length) current.assigned = current.ended = at;
@@ -336,6 +336,7 @@ class Group {
       if (sender && event.request.rebalance_timeout_ms >= 0) sender.interval = event.request.rebalance_timeout_ms / 1000;
       if (event.error === UNKNOWN_MEMBER_ID && sender?.how === "expired" && event.request.member_epoch === LEAVES) sender.leavesLate = true;
     }
+    if (event.api.endsWith("Heartbeat")) this.waits(event, at);
     const quiet = isQuiet(event);
     this.marks.push({ member: event.member, at, api: event.api, error: event.error, line, quiet });
     if (quiet && ++this.quiet > 2 * KEPT_QUIET) this.forgetQuiet();
@@ -346,6 +347,15 @@ class Group {
       current.resumed.add(event.member);
       current.synced = at;
     }
+  }
+
+  /** An answer that a relay has seen, with an older epoch and no assignment: the target still waits for the interval. */
+  waits({ member, error, request, answer }, at) {
+    const current = this.rebalances[this.rebalances.length - 1];
+    if (error || !current?.inferred || current.targeted !== null || !(request.member_epoch > 0)) return;
+    const assignment = answer.assignment ?? answer.active_tasks ?? null;
+    const older = answer.member_epoch > 0 && answer.member_epoch < current.generation;
+    if (older && assignment === null && !this.members.get(member)?.revoking.length) current.due = at;
   }
 
   forgetQuiet() {
