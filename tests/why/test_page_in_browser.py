@@ -12,8 +12,10 @@ from kafka_shim.groups.classic.states import TRANSITIONS
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.testing import CoordinatorServer
 from kafka_shim.trace.history import History
+from kafka_shim.trace.reconciliation import INTERVAL
 from kafka_shim.why.page import standalone
 from tests.browser import DRAWN, Browser
+from tests.relay.test_epochs import Life
 from tests.why.simulated import recorded
 
 pytestmark = pytest.mark.second_stage("a browser")
@@ -57,6 +59,34 @@ def test_a_page_of_one_file_sends_no_request_and_shows_the_trace(
             each.moved.moved for each in group.rebalances if each.moved is not None
         ]
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.errors == []
+
+
+def test_a_relay_shows_the_wait_for_the_assignment_interval(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = Life(monkeypatch, "consumer", 3, interval_ms=8_000)
+    for _ in range(3):
+        life.make()
+        life.recorded.run(1)
+    events, _ = life.end()
+    lines = [{**event, "seq": seq, "wall": WALL + event["mono"]} for seq, event in enumerate(events)]
+    history = History()
+    for line in lines:
+        history.add(line)
+    rebalances = list(history.groups["billing"].rebalances)
+    path = tmp_path / "trace.html"
+    path.write_bytes(standalone(b"\n".join(json.dumps(line, default=str).encode() for line in lines), "relay"))
+    browser.open(path.as_uri(), width=1400)
+    browser.wait("page.model.groups.size === 1")
+    on_page = browser.evaluate(
+        "page.model.groups.get('billing').rebalances.map((each) =>"
+        " phasesOf(each, 0).map((phase) => [phase.name, phase.seconds]))"
+    )
+    assert INTERVAL in {phase.name for each in rebalances for phase in each.phases}
+    for phases, each in zip(on_page, rebalances, strict=True):
+        assert [name for name, _ in phases] == [phase.name for phase in each.phases]
+        assert [seconds for _, seconds in phases] == pytest.approx([each.seconds for each in each.phases], abs=0.001)
     assert browser.errors == []
 
 
