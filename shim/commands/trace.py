@@ -97,7 +97,8 @@ def summary(
     """Summarise the groups of TRACES: number, causes and cost of rebalances; the costliest first."""
     history = _history(events_of(traces, control, since=since, until=until))
     rows = sorted(
-        (_summary(each) for each in history.groups.values()), key=lambda row: (-row["partition_seconds"], row["group"])
+        (_summary(each) for each in history.groups.values()),
+        key=lambda row: (-(row["partition_seconds"] or 0.0), row["group"]),
     )
     if as_json:
         click.echo(json.dumps(rows, indent=1))
@@ -107,7 +108,7 @@ def summary(
         causes = ", ".join(f"{count} {cause}" for cause, count in row["causes"].items())
         _add(
             table, row["group"], row["protocol"], str(row["members"]), str(row["rebalances"]), causes,
-            span(row["seconds"]), f"{row['partition_seconds']:.1f}",
+            span(row["seconds"]), "unknown" if row["partition_seconds"] is None else f"{row['partition_seconds']:.1f}",
         )  # fmt: skip
     _print(table)
     click.echo("kafka-shim why GROUP TRACE explains why, and advises.")
@@ -227,7 +228,8 @@ def _summary(history: GroupHistory) -> dict[str, Any]:
         "causes": dict(sorted(causes.items(), key=lambda item: -item[1])),
         "seconds": cost.seconds,
         "member_seconds": cost.member_seconds,
-        "partition_seconds": cost.partition_seconds,
+        # A log has no partitions of members.
+        "partition_seconds": None if history.is_of_log else cost.partition_seconds,
     }
 
 

@@ -24,7 +24,6 @@ _FOLLOWUP_MS: Final = 3_000
 _FOLLOWUPS: Final = 2
 _METHODS: Final = {SignName.ASSIGNED: "assignment", SignName.LEFT: "departure"}
 """Names of methods that differ from the name of their sign."""
-_REJOINS: Final = frozenset({Cause.SUBSCRIPTION_CHANGED, Cause.LEADER_REJOINED})
 
 
 @dataclass(slots=True)
@@ -131,7 +130,9 @@ class ClassicStory:
                 cause = Cause.ADMIN_REMOVED
             return grounds._replace(cause=cause, reason=reason, members=grounds.members or (end.member,))
         soon = self._assigned is not None and (sign.time or 0) - self._assigned <= _FOLLOWUP_MS
-        if grounds.cause in _REJOINS and not grounds.reason and soon and self._followups < _FOLLOWUPS:
+        # A leader also joins again when topics changed, and kafka-python's soon after an assignment.
+        is_rejoin = grounds.cause == Cause.SUBSCRIPTION_CHANGED and not grounds.reason
+        if is_rejoin and soon and self._followups < _FOLLOWUPS:
             return grounds._replace(cause=Cause.COOPERATIVE_FOLLOWUP)
         return grounds
 

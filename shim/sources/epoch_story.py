@@ -14,8 +14,8 @@ from kafka_shim.sources.reasons import bare, refined
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.trace.causes import Cause
 
-_SAME_REQUEST_MS: Final = 100
-"""The lines of one request come within this time."""
+_SAME_REQUEST_MS: Final = 2_000
+"""The lines of one request come within this time, on a busy machine too."""
 _REFRESHED_MS: Final = 60_000
 """A coordinator sees a new partition within this time."""
 _CAUSES: Final[Mapping[SignName, Cause]] = {
@@ -34,6 +34,10 @@ _CAUSES: Final[Mapping[SignName, Cause]] = {
 }
 
 
+_CONSEQUENCES: Final = frozenset({SignName.SUBSCRIBED, SignName.TOPICS_CHANGED, SignName.REGEX_SCANNED})
+"""Lines that follow from a member that joins, or that changes its subscription."""
+
+
 class GroupStory(ClassicStory):
     """Turns the signs of one group into events. `topic_created` is the time at which a broker last created the log of a
     partition, in milliseconds.
@@ -44,12 +48,13 @@ class GroupStory(ClassicStory):
         self.topic_created: int | None = None
         self._cause_line: Sign | None = None
         self._hash: str | None = None
+        self._kind = "consumer"
 
     def take(self, sign: Sign) -> Iterator[Event]:
         """Yield the events of the next sign of the group."""
+        self._kind = sign.fields.get("kind", self._kind)
         yield from super().take(sign)
-        # A member whose metadata changed is the reason, not the hash that follows from it.
-        if sign.name in _CAUSES and not (sign.name is SignName.TOPICS_CHANGED and self._is_recent(sign)):
+        if sign.name in _CAUSES and not (sign.name in _CONSEQUENCES and self._is_recent(sign)):
             self._cause_line = sign
 
     def _is_recent(self, sign: Sign) -> bool:
@@ -62,6 +67,18 @@ class GroupStory(ClassicStory):
         self._hash = sign.fields.get("hash")
         self._cause_line = None
         yield self.event("epoch", sign, generation=self.generation, cause=cause, trigger=trigger)
+        if self._kind != "consumer":
+            before, self.state = self.state, "Assigning"
+            yield self.event(
+                "state",
+                sign,
+                **{"from": before},
+                to="Assigning",
+                generation=self.generation,
+                cause=cause,
+                trigger=trigger,
+                rule=self._kind,
+            )
 
     def _cause_of_epoch(self, sign: Sign) -> tuple[str, str]:
         line = self._cause_line

@@ -12,6 +12,8 @@ from kafka_shim.sources.patterns import Pattern, Program
 from kafka_shim.sources.signs import SignName
 
 _GROUP: Final = r"\[GroupId (?P<group>.+?)\] "
+_STREAMS: Final = r"\[GroupId (?P<group>.+?)\]\[MemberId (?P<member>.+?)\] "
+"""Before lines about streams groups (KIP-1071)."""
 
 _CLASSIC: Final = (
     Pattern(
@@ -131,6 +133,50 @@ _CLASSIC: Final = (
     ),
     # DEBUG
     Pattern(SignName.NOTHING, r"Cannot complete join phase of group .* because not all", "Cannot complete join phase"),
+)
+
+_OF_STREAMS: Final = (
+    Pattern(
+        SignName.STATIC_REPLACED,
+        r"\[GroupId (?P<group>.+?)\]\[MemberId (?P<new>.+?)\] Static member with instance id (?P<instance>.+?) "
+        r"re-joins the (?P<kind>streams) group.* to replace the existing member (?P<member>\S+?)\.?$",
+        " to replace the existing member ",
+    ),
+    Pattern(
+        SignName.STATIC_JOINED,
+        rf"{_STREAMS}Static member .+? with instance id (?P<instance>.+?) joins the (?P<kind>streams) group",
+        " joins the streams group",
+    ),
+    Pattern(SignName.JOINED, rf"{_STREAMS}Member joins the (?P<kind>streams) group", "Member joins the streams group"),
+    Pattern(
+        SignName.LEFT,
+        rf"{_STREAMS}Static member .+? with instance id (?P<instance>.+?) (?P<away>temporarily )?left the "
+        r"(?P<kind>streams) group",
+        "left the streams group",
+    ),
+    Pattern(SignName.LEFT, rf"{_STREAMS}Member .+? left the (?P<kind>streams) group", "left the streams group"),
+    Pattern(
+        SignName.EPOCH,
+        rf"{_STREAMS}Bumped (?P<kind>streams) group epoch to (?P<generation>\d+)"
+        r"(?: with metadata hash (?P<hash>-?\d+))?",
+        "Bumped streams group epoch to ",
+    ),
+    Pattern(
+        SignName.TARGET,
+        r"\[GroupId (?P<group>.+?)\]\[MemberId .+?\] Computed a new target assignment for epoch (?P<generation>\d+) "
+        r"with '(?P<assignor>.*?)' assignor in (?P<took_ms>\d+)ms",
+        "Computed a new target assignment for epoch ",
+    ),
+    Pattern(
+        SignName.EXPIRED,
+        rf"{_GROUP}Streams member (?P<member>.+?) fenced from the group because the member session expired",
+        " because the member session expired",
+    ),
+    # "metdata" to 4.2
+    Pattern(SignName.SUBSCRIBED, rf"{_STREAMS}Member updated its member met\w+ to ", "Member updated its member met"),
+    Pattern(SignName.TOPICS_CHANGED, rf"{_STREAMS}Computed new metadata hash", "Computed new "),
+    # Topologies, configurations and assignments
+    Pattern(SignName.NOTHING, _STREAMS, "[MemberId "),
 )
 
 _CONSUMER: Final = (
@@ -295,7 +341,8 @@ _COORDINATOR: Final = (
 NEW_BROKER: Final = Program(
     "broker",
     r"\[GroupCoordinator id=(?P<broker>\d+)(?: topic=\S+)?(?: partition=(?P<partition>\d+))?\]:? ",
-    (*_CLASSIC, *_CONSUMER, *_COORDINATOR),
+    # Those of streams groups have two brackets, the second of which would be taken for a part of the group.
+    (*_CLASSIC, *_OF_STREAMS, *_CONSUMER, *_COORDINATOR),
     ("[GroupCoordinator id=", "org.apache.kafka.coordinator.group."),
 )
 """A broker of Kafka 4.0 to 4.4."""

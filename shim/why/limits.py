@@ -25,7 +25,7 @@ def limits_of(
     """Return the clauses about a group from a log, without a full stop; none for other traces."""
     if not history.is_of_log:
         return ()
-    limits = [_expired(history, names), _left(history, names), _unsaid(rebalances), _late(rebalances, findings)]
+    limits = [_expired(history, names), _departures(history, names), _unsaid(rebalances), _late(rebalances, findings)]
     limits += [_leader(history, rebalances, names), _subscriptions(rebalances), _epochs(rebalances)]
     return tuple(filter(None, limits))
 
@@ -38,7 +38,7 @@ def _expired(history: GroupHistory, names: Names) -> str:
     return f"whether {_some(members, names)} died or stood still; add its log: it ends, starts again, or has a gap"
 
 
-def _left(history: GroupHistory, names: Names) -> str:
+def _departures(history: GroupHistory, names: Names) -> str:
     members = [each.member_id for each in history.members.values() if each.how == "left" and not each.reason]
     if not members or history.epochs is not None:
         return ""

@@ -130,7 +130,7 @@ class Narrator:
 
     def _epoch(self, event: Mapping[str, Any]) -> list[str]:
         because = self._because(event)
-        lines = [f"epoch {event['generation']} begins, cause {event['cause']}: {because}"]
+        lines = [f"epoch {event['generation']} begins, cause {event['cause'] or 'unknown'}: {because}"]
         if event.get("waits_ms"):
             lines.append(f"its assignment waits {event['waits_ms']} ms for the assignment interval")
         return lines
@@ -141,6 +141,9 @@ class Narrator:
 
     def _target(self, event: Mapping[str, Any]) -> list[str]:
         lines = [f"target assignment of epoch {event['generation']}, by {readable(event['assignor'])}; changes:"]
+        if "where" in event:
+            # A log does not have them.
+            return [lines[0].replace("; changes:", "")]
         for member_id, owned in event["assignments"].items():
             lines.append(f"    {self.name(member_id):24} {_owned(owned)}")
         return lines if event["assignments"] else [lines[0].replace("changes:", "no changes")]

@@ -44,6 +44,8 @@ def _lines(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> I
     if history.is_of_log:
         # It has neither protocol nor partitions, and perhaps not all members.
         count = "" if history.size is None else f", {_count(history.size, 'member')}"
+        # Nor the time at which an epoch is stable.
+        state = state if history.epochs is None else ""
         yield f"{readable(history.group)}  {history.kind}{count}{state}{generation}"
     else:
         yield (

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +40,8 @@ def test_a_trace_from_a_log_tells_its_story(log: Path, tmp_path: Path) -> None:
     assert made.stderr == b"kafka-shim: 20 lines about groups were understood, 0 were not.\n"
     shown = run("trace", "show", trace, "--utc").stdout.decode()
     assert "2026-11-27 09:27:46.123  billing  rebalance begins, cause SESSION_EXPIRED: app-2 sent no heartbeat" in shown
+    row = json.loads(run("trace", "summary", trace, "--json").stdout)[0]
+    assert (row["group"], row["rebalances"], row["partition_seconds"]) == ("billing", 5, None)
     assert "generation 3: 2 members after 1997 ms (app-1, app-3), app-1 leads\n" in shown
 
 
@@ -131,3 +135,17 @@ def test_why_does_not_take_silence_for_calm(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text("[2026-11-27 09:26:06,123] WARN disk (kafka.log.LogManager)\n")
     ran = run("why", "billing", "--log", tmp_path)
     assert (ran.returncode, b"It does not say that no group rebalanced." in ran.stderr) == (3, True)
+
+
+def test_the_commands_of_the_readme_run(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "brokers").mkdir()
+    for name in ("orders", "billing"):
+        (tmp_path / "brokers" / f"{name}.log").write_bytes(log.read_bytes().replace(b"billing", name.encode()))
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    block = re.search(r"<!-- run: tests/commands/test_logs.py -->\n```sh\n(.*?)```", readme, re.DOTALL)
+    assert block is not None
+    outputs = [run(*shlex.split(line)[1:]) for line in block[1].splitlines()]
+    assert [each.returncode for each in outputs] == [0, 0, 0]
+    assert b"app-2 sent no heartbeat" in outputs[0].stdout
+    assert (tmp_path / "trace.jsonl").read_bytes().count(b"\n") > 20

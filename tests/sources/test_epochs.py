@@ -100,3 +100,40 @@ def test_a_static_member_that_leaves_for_a_while_stays(tmp_path: Path) -> None:
     history = explanation_of(tmp_path, broker).history
     assert causes(history) == [(2, "NEW_MEMBER", ONE)]
     assert (list(history.present), history.members[TWO].instance_id) == ([TWO], "i")
+
+
+def test_a_share_group_is_told_from_a_consumer_group(tmp_path: Path) -> None:
+    broker = EpochBroker("4.4")
+    broker.says(0, f"Member {ONE} joins the share group using the share protocol.")
+    broker.says(0, f"Member {ONE} updated its subscribed topics to: [orders].")
+    broker.says(0, "Computed new metadata hash: 11.")
+    broker.epoch(0.001, 2, 11)
+    broker.says(
+        0.002, f"Member {ONE} new assignment state: epoch=2, previousEpoch=0, state=STABLE, assignedPartitions={{}}."
+    )
+    broker.says(50, f"Member {ONE} left the share group.")
+    broker.epoch(50.001, 3, 0)
+    explanation = explanation_of(tmp_path, broker)
+    assert explanation.history.kind == "share"
+    assert causes(explanation.history) == [(2, "NEW_MEMBER", ONE), (3, "MEMBER_LEFT", ONE)]
+
+
+def test_the_two_brackets_of_a_streams_group_are_read(tmp_path: Path) -> None:
+    broker = EpochBroker("4.4")
+    bracket = f"[GroupId billing][MemberId {ONE}] "
+    for at, text in (
+        (0, "Member joins the streams group."),
+        (0, "Member updated its member metadata to {}."),
+        (0, "Computed new metadata hash 11."),
+        (0, "Bumped streams group epoch to 2 with metadata hash 11 and validated topic epoch 1."),
+        (0.01, "Computed a new target assignment for epoch 2 with 'sticky' assignor in 1ms."),
+        (0.02, "Member's new assignment state: epoch=2, assignedTasks={} and tasksPendingRevocation={}."),
+    ):
+        broker.write(at, bracket + text)
+    broker.says(60, f"Streams member {ONE} fenced from the group because the member session expired..")
+    broker.write(60, f"{bracket}Bumped streams group epoch to 3 with metadata hash 0 and validated topic epoch 1.")
+    reading, _ = read(tmp_path, broker.text)
+    assert (reading.unknown, list(reading.groups)) == (0, ["billing"])
+    explanation = explanation_of(tmp_path, broker)
+    assert explanation.history.kind == "streams"
+    assert causes(explanation.history) == [(2, "NEW_MEMBER", ONE), (3, "SESSION_EXPIRED", ONE)]

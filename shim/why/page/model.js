@@ -162,11 +162,11 @@ class Group {
   }
 
   changed(event, at) {
-    if (event.change === "pending") return;
+    if (event.change === "pending" || event.change === "refused") return;
     const member = this.member(event.member_id, at, event.instance_id || event.client_id);
     member.host = (event.client_host || "").replace("/", "") || member.host;
     member.instance = event.instance_id;
-    if (event.change === "added" || event.change === "replaced") {
+    if (["added", "replaced", "loaded"].includes(event.change)) {
       const stayed = member.how === "left" && member.interval > 0 && member.left - (member.since ?? member.joined) >= 0.9 * member.interval;
       if (member.leavesLate || stayed) this.missedPoll(member);
       member.since = at;
