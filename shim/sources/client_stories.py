@@ -280,7 +280,7 @@ class ClientStory:
             self._state("PreparingRebalance", "Empty", sign, time_of(sign), fields, number + 1)
 
     def _emit(self, sign: Sign, event: dict[str, Any], at: int | None = None) -> None:
-        self._events.append((time_of(sign) if at is None else at, event))
+        self._events.append((time_of(sign) if at is None else at, event | {"where": sign.where}))
 
     def _note(self, text: str) -> None:
         if text not in self.cannot_tell:

@@ -84,9 +84,13 @@ class Client:
 
     @property
     def name(self) -> str:
-        """The client id; without it that of its member id, whose last 37 characters are a dash and a UUID."""
-        if self.client_id or not self.memberships:
+        """The client id; without it that of its member id, whose last 37 characters are a dash and a UUID; else its
+        file.
+        """
+        if self.client_id:
             return self.client_id
+        if not self.memberships:
+            return f"the client of {self.file}"
         return self.memberships[0].member_id[:-_ID_LENGTH] or self.memberships[0].member_id
 
     @property
@@ -269,6 +273,7 @@ class ClientLogs:
         for member_id, client in self.by_member.items():
             if member_id in history.members:
                 history.members[member_id].library = client.library
+                history.members[member_id].has_log = True
 
     def times(self) -> dict[tuple[str, int], int]:
         """Return the time of each group and generation, by the first file that has a zone, else by the first file."""
