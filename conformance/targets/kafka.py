@@ -135,7 +135,8 @@ def jars_of(name: str, *artifacts: str) -> str:
 class KafkaTarget:
     """`kafka`, `kafka:VERSION` or `kafka:VERSIONxBROKERS`; a line such as 3.9 means its newest release."""
 
-    def __init__(self, spec: str = DEFAULT_VERSION) -> None:
+    def __init__(self, spec: str = DEFAULT_VERSION, settings: Mapping[str, str] | None = None) -> None:
+        """`settings` of all its brokers, by Kafka's names, overrule those of a profile."""
         version, x, brokers = spec.partition("x")
         self.version = NEWEST.get(version, version)
         if not re.fullmatch(r"\d+\.\d+\.\d+", self.version) or (x and not re.fullmatch(r"[1-9]", brokers)):
@@ -145,6 +146,7 @@ class KafkaTarget:
         secured = {SECURITY} if self.brokers == 1 and not self._needs_zookeeper else set()
         self.profiles = frozenset(PROFILES) | secured
         self.violations: list[str] = []
+        self._settings = dict(settings or {})
         self._children = Children()
         self._lock = threading.Lock()
         self._zookeeper_endpoint: Endpoint | None = None
@@ -154,9 +156,8 @@ class KafkaTarget:
         if java is None:
             raise TargetError("Apache Kafka needs Java, which is not installed")
         with self._lock:
-            jars = class_path(self.version)
+            command = [java, *_JAVA, *self.logging_options()]
         folder = self._children.folder("conformance-kafka-")
-        command = [java, *_JAVA, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars]
         controller = self._zookeeper(command) if self._needs_zookeeper else Endpoint("127.0.0.1", free_port())
         endpoints = [Endpoint("127.0.0.1", free_port()) for _ in range(self.brokers)]
         secured = {name: Endpoint("127.0.0.1", free_port()) for name in LISTENERS} if profile == SECURITY else {}
@@ -166,7 +167,7 @@ class KafkaTarget:
             config = _config(node_id, endpoint, controller, folder, zookeeper=self._needs_zookeeper)
             intervals = NO_INTERVALS if rules_of(self.version).batched_assignments else {}
             own = _with_listeners(config, settings(endpoint, secured)) if secured else PROFILES[profile]
-            properties.write_text(_lines(config | dict(intervals) | dict(own)))
+            properties.write_text(_lines(config | dict(intervals) | dict(own) | self._settings))
             if not self._needs_zookeeper:
                 shutil.copytree(self._formatted(command, node_id), folder / f"data-{node_id}")
             with open(folder / f"log-{node_id}", "wb") as log:
@@ -189,6 +190,10 @@ class KafkaTarget:
         # No clean shutdown: its data is temporary, and a release may take 20 s per broker.
         self._children.end(at_once=True)
         self._zookeeper_endpoint = None
+
+    def logging_options(self) -> list[str]:
+        """Return Java's options for a log of warnings on standard error, with the class path."""
+        return ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path(self.version)]
 
     @property
     def _needs_zookeeper(self) -> bool:

@@ -18,16 +18,17 @@ from rich.text import Text
 
 from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.commands.parameters import ParamType
+from kafka_shim.sources.clients import PROGRAMS as CLIENTS
 from kafka_shim.sources.lines import UnreadableLog, files_of
+from kafka_shim.sources.mixture import Mixture
 from kafka_shim.sources.new_broker import NEW_BROKER
 from kafka_shim.sources.old_broker import OLD_BROKER
 from kafka_shim.sources.reading import Reading
-from kafka_shim.sources.story import Story
 from kafka_shim.trace.history import History
 from kafka_shim.trace.reading import Event
 from kafka_shim.why.explanation import Explanation, explain
 
-PROGRAMS: Final = (OLD_BROKER, NEW_BROKER)
+PROGRAMS: Final = (OLD_BROKER, NEW_BROKER, *CLIENTS)
 
 
 class Zone(ParamType[tzinfo]):
@@ -94,14 +95,20 @@ class Logs:
     def __init__(self, names: Sequence[str], zone: tzinfo, group: str | None = None) -> None:
         self._names = names
         self._group = group
+        self._mixture = Mixture(group)
         self.reading = Reading(PROGRAMS, group=group, zone=zone)
 
     def events(self) -> Iterator[Event]:
         """Yield the events of the logs, in order of time. Raises click.ClickException."""
         try:
-            yield from Story(self._group).events(self.reading.signs(files_of(self._names)))
+            yield from self._mixture.events(self.reading.signs(files_of(self._names)))
         except UnreadableLog as error:
             raise click.ClickException(str(error)) from None
+
+    def finish(self, history: History) -> None:
+        """Complete the histories of all groups, after all events."""
+        for each in history.groups.values():
+            self._mixture.finish(each)
 
     def report(self) -> None:
         """Print on standard error how many lines were understood, with an example of the others."""
@@ -109,7 +116,8 @@ class Logs:
         of_group = "about groups" if self._group is None else f"about {self._group}"
         sentence = f"{reading.understood:,} lines {of_group} were understood, {reading.unknown:,} were not"
         sentence += f", such as {reading.example}" if reading.example else "."
-        click.echo(readable(f"kafka-shim: {sentence}", LONGEST_LINE), err=True)
+        for each in (sentence, *self._mixture.notes):
+            click.echo(readable(f"kafka-shim: {each}", LONGEST_LINE), err=True)
 
     @property
     def name(self) -> str:
@@ -120,11 +128,11 @@ class Logs:
 
     @property
     def silence(self) -> str:
-        """The sentence about logs without a line of a coordinator of groups."""
+        """The sentence about logs without a line of a coordinator of groups, or of a client about its group."""
         return (
-            f"No line of a group coordinator is in {', '.join(self._names)}: it is not the log of a broker of Kafka,"
-            " another broker was the coordinator, or the level of its loggers is WARN. It does not say that no group"
-            " rebalanced."
+            f"No line of a group coordinator is in {', '.join(self._names)}, and none of a client about its group:"
+            " it is not the log of a broker of Kafka, another broker was the coordinator, or the level of its loggers"
+            " is WARN. It does not say that no group rebalanced. librdkafka has lines about its group with debug=cgrp."
         )
 
 

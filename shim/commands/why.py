@@ -71,7 +71,8 @@ class Moment(ParamType[float]):
     "logs",
     multiple=True,
     metavar="PATH",
-    help="Read the log of a broker in place of a trace: a file, a folder, a pattern, - for standard input; repeatable.",
+    help="Read the log of a broker or a client in place of a trace: a file, a folder, a pattern, - for standard input;"
+    " repeatable.",
 )
 @zone_option
 @click.option("--since", type=Moment(), help="From this time on: 14:02, an ISO time, or 10m for ten minutes ago.")
@@ -119,8 +120,10 @@ def why(
     history = History()
     for event in events_of(traces, control, group=group) if source is None else source.events():
         history.add(event)
+    if source is not None:
+        source.finish(history)
     name = source_name(traces, control) if source is None else source.name
-    if source is not None and not source.reading.groups:
+    if source is not None and not source.reading.groups and not history.groups:
         stop(source.silence, NO_SUCH_GROUP)
     if group is None:
         if source is not None and len(history.groups) > 1:

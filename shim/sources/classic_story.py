@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.sources.reasons import Because, bare, because, ids_in, refined
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.trace.causes import Cause
@@ -274,6 +275,25 @@ class ClassicStory:
 
     def _fenced(self, sign: Sign) -> Iterator[Event]:
         yield self._change(sign.member, "refused", sign)
+
+    def _instance_owned(self, sign: Sign) -> Iterator[Event]:
+        """The only request that a broker's log says was refused."""
+        request = {"member_epoch": 0, "rebalance_timeout_ms": -1, "instance_id": bare(sign.fields["instance"])}
+        yield self.event(
+            "exchange",
+            sign,
+            conn=0,
+            node=-1,
+            api="ConsumerGroupHeartbeat",
+            version=0,
+            correlation_id=0,
+            client_id="",
+            member=sign.member,
+            arrived=(sign.time or 0) / 1000,
+            request=request,
+            answer={},
+            error=int(ErrorCode.UNRELEASED_INSTANCE_ID),
+        )
 
     def _expired(self, sign: Sign) -> Iterator[Event]:
         self._end = sign

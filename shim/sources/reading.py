@@ -13,6 +13,7 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Final
 
+from kafka_shim.sources.client_program import PROGRAM
 from kafka_shim.sources.layouts import Layouts
 from kafka_shim.sources.lines import STDIN, names_of, pieces_of
 from kafka_shim.sources.patterns import Program, Scanner
@@ -52,7 +53,8 @@ class Reading:
         for time, sign in heapq.merge(*logs, key=lambda each: each[0]):
             if time != at:
                 at, texts = time, set()
-            text = sign.fields.get("broker", ""), sign.line.text
+            # Two clients may say the same at once.
+            text = sign.line.file if PROGRAM in sign.fields else sign.fields.get("broker", ""), sign.line.text
             if text in texts:
                 continue
             texts.add(text)
@@ -94,7 +96,7 @@ class Reading:
                 line = line._replace(time=last) if line.time is None else line
                 last = line.time
                 sign = next(filter(None, (program.sign(line) for program in self._programs)), None)
-                if sign is None or line.time is None:
+                if sign is None or (line.time is None and PROGRAM not in sign.fields):
                     self._miss(raw, line.where, has_time=line.time is not None)
                 elif sign.name is not SignName.NOTHING:
                     yield sign

@@ -35,7 +35,7 @@ class Story:
         for sign in signs:
             if self._seq == 0:
                 at = (sign.time or 0) / 1000
-                yield self._numbered(_head(at, sign.where))
+                yield self._numbered(head(at, sign.where))
             for event in self._take(sign):
                 yield self._numbered(event)
         for name in list(self._held):
@@ -76,7 +76,7 @@ class Story:
         return story
 
 
-def _head(at: float, where: str) -> Event:
+def head(at: float, where: str) -> Event:
     """Return the first line of a trace from logs: neither run, release nor addresses of brokers show."""
     return {
         "event": "trace",

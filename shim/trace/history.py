@@ -32,6 +32,8 @@ COMMITS: Final = 1_000
 """Largest number of commits of a member."""
 _JOINED: Final = frozenset({"added", "replaced"})
 _GONE: Final = frozenset({"left", "expired", "removed", "fenced"})
+_RESTART_S: Final = 2.0
+"""No process restarts twice in so short a time: two that run replace each other."""
 _EARLY: Final = 0.9
 """A member that missed its poll interval leaves at the end of it; its last sign of polling may come a little later."""
 _LOST: Final = frozenset(
@@ -112,6 +114,8 @@ class Member:
     """
     lingered: float | None = None
     """Time of a request that it sent after it had been expelled or fenced: its process was still running."""
+    has_log: bool = False
+    """True if the log of its client is there."""
     lingered_by: str = ""
     """The API of that request. A process that was paused sends a heartbeat first, one that did not poll sends none."""
     away: float | None = None
@@ -185,6 +189,10 @@ class GroupHistory:
         self.holders = Holders()
         self.is_of_log = False
         """True if its events are from a log: it may have had members before, and shows no assignments."""
+        self.of_clients = False
+        """True if all its events are from logs of clients."""
+        self.limits: tuple[str, ...] = ()
+        """Questions that its logs leave open, as far as they are known when they are read."""
         self.size: int | None = None
         """Number of present members, if a log has it."""
         self.joined_on: dict[int, str] = {}
@@ -192,6 +200,8 @@ class GroupHistory:
         self._generation_members: tuple[str, ...] = ()
         self._offsets: dict[Partition, int] = {}
         self._reasons: dict[str, str] = {}
+        self._replaced: dict[str, float] = {}
+        """In a log, the time at which the member of a group instance id was last replaced."""
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Handle the next event of this group."""
@@ -390,6 +400,12 @@ class GroupHistory:
             self.refusals.fence(
                 event, at, event["instance_id"], member.member_id, member.library, has_other_client=False
             )
+        elif change == "fenced" and member.instance_id:
+            before, self._replaced[member.instance_id] = self._replaced.get(member.instance_id), at
+            if before is not None and at - before < _RESTART_S:
+                self.refusals.fence(
+                    event, at, member.instance_id, member.member_id, member.library, has_other_client=True
+                )
         elif change == "added":
             # A consumer of KIP-848 keeps its id as long as its process runs.
             member.lingered = at if member.how == "expired" else member.lingered

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.history import GroupHistory
+from kafka_shim.trace.history import GroupHistory, Member
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
 from kafka_shim.why.findings import LONG_S, Finding
@@ -25,21 +25,37 @@ def limits_of(
     """Return the clauses about a group from a log, without a full stop; none for other traces."""
     if not history.is_of_log:
         return ()
-    limits = [_expired(history, names), _departures(history, names), _unsaid(rebalances), _late(rebalances, findings)]
-    limits += [_leader(history, rebalances, names), _subscriptions(rebalances), _epochs(rebalances)]
+    if history.of_clients:
+        return history.limits
+    limits = [
+        *(_refused(history, findings), _expired(history, names), _departures(history, names), _unsaid(rebalances)),
+        *(_late(rebalances, findings), _leader(history, rebalances, names)),
+        *(_subscriptions(rebalances), _epochs(rebalances)),
+    ]
     return tuple(filter(None, limits))
+
+
+def _refused(history: GroupHistory, findings: Sequence[Finding]) -> str:
+    if any(each.is_trouble for each in findings) or any(each.has_log for each in history.members.values()):
+        return ""
+    return "whether a client was refused, since a broker does not log that; add the logs of the clients"
+
+
+def _is_unsaid(member: Member) -> bool:
+    return member.how == "left" and not member.reason and not member.has_log
 
 
 def _expired(history: GroupHistory, names: Names) -> str:
     # A consumer of KIP-848 that is back under its id was alive.
-    members = [each.member_id for each in history.members.values() if each.how == "expired" and each.lingered is None]
+    silent = (each for each in history.members.values() if each.how == "expired" and each.lingered is None)
+    members = [each.member_id for each in silent if not each.has_log]
     if not members:
         return ""
     return f"whether {_some(members, names)} died or stood still; add its log: it ends, starts again, or has a gap"
 
 
 def _departures(history: GroupHistory, names: Names) -> str:
-    members = [each.member_id for each in history.members.values() if each.how == "left" and not each.reason]
+    members = [each.member_id for each in history.members.values() if _is_unsaid(each)]
     if not members or history.epochs is not None:
         return ""
     return (

@@ -264,7 +264,7 @@ def _away(history: GroupHistory, finding: Finding, gap: float) -> list[Remedy]:
 def after_pause(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
     member = history.member(finding.members[-1])
     setting = setting_of(clients.SESSION, finding.library, finding.protocol_type)
-    if setting is None or member.session_timeout_ms is None:
+    if setting is None:
         return dead(history, finding, names)
     late = sum(history.member(each).fenced for each in finding.members)
     loss = f"; {late} of its commits came too late, and other members read those records again" if late else ""
@@ -272,8 +272,21 @@ def after_pause(history: GroupHistory, finding: Finding, names: Names) -> list[R
     return _longer_session(finding, setting, member.session_timeout_ms, finding.seconds, why)
 
 
-def _longer_session(finding: Finding, setting: str, session_ms: int, gap: float, why: str) -> list[Remedy]:
-    """Suggest a session that is longer than the seconds of absence after the present one."""
+def _longer_session(finding: Finding, setting: str, session_ms: int | None, gap: float, why: str) -> list[Remedy]:
+    """Suggest a session that is longer than the seconds of absence after the present one, which a log may not have."""
+    if session_ms is None:
+        return [
+            Remedy(
+                who=finding.client,
+                side="client",
+                setting=setting,
+                key=clients.SESSION,
+                seen="unknown",
+                proposed=f"{round_ms(1500 * gap)} more than now",
+                why=why,
+                price="the death of a process is detected later by as much",
+            )
+        ]
     proposed = round_ms(session_ms + 1500 * gap)
     return [
         Remedy(

@@ -80,8 +80,8 @@ def closing_of(history: GroupHistory) -> float:
 
     Static members do not leave: their sessions expire.
     """
-    # A log may begin when the group had members already.
-    if history.present or (history.is_of_log and history.state != "Empty"):
+    # A broker's log may begin when the group had members already. No client sees that the group is empty.
+    if history.present or (history.is_of_log and not history.of_clients and history.state != "Empty"):
         return float("inf")
     begin = float("inf")
     ends = sorted(

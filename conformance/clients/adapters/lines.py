@@ -14,7 +14,10 @@ import threading
 import traceback
 
 # These log lines are in the evidence of a failed test.
-logging.basicConfig(level=os.environ.get("CLIENTS_LOG", "WARNING"), format="%(asctime)s %(name)s %(message)s")
+logging.basicConfig(
+    level=os.environ.get("CLIENTS_LOG", "WARNING"),
+    format=os.environ.get("CLIENTS_LOG_FORMAT", "%(asctime)s %(name)s %(message)s"),
+)
 
 
 def emit(**message):

@@ -1,0 +1,128 @@
+"""Lines of clients in Go: franz-go and sarama.
+
+Both are silent unless the application gives them a logger: franz-go `kgo.WithLogger`, sarama `sarama.Logger`. Neither
+has a poll interval. Sources: `pkg/kgo/consumer_group.go` of franz-go, `consumer_group.go` of sarama.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_shim.sources.client_program import ClientProgram
+from kafka_shim.sources.patterns import Pattern
+from kafka_shim.sources.signs import SignName
+from kafka_shim.trace.clients import Library
+
+_FENCED: Final = "FENCED_INSTANCE_ID"
+
+FRANZ_GO: Final = ClientProgram(
+    "franz-go",
+    r"(?:\[[A-Z]+\] )?",
+    (
+        Pattern(
+            SignName.IN_GENERATION,
+            r"joined(?:, balancing group)?; group: (?P<group>.+?), member_id: (?P<member>.+?),"
+            r" instance_id: (?P<instance>.+?), generation: (?P<generation>\d+), balance_protocol: (?P<protocol>.*?)"
+            r", leader: (?P<leader>true|false)",
+            ", balance_protocol: ",
+        ),
+        Pattern(
+            SignName.PARTITIONS_TAKEN,
+            r"new group session begun; group: (?P<group>.+?), added: (?P<partitions>.*?), lost: (?P<lost>.*)",
+            "new group session begun; group: ",
+        ),
+        Pattern(
+            SignName.FOLLOWS,
+            r"heartbeat errored; group: (?P<group>.+?), err: REBALANCE_IN_PROGRESS",
+            "heartbeat errored; group: ",
+        ),
+        Pattern(
+            SignName.REPLACED,
+            rf"(?:heartbeat errored|join group failed|join and sync loop errored)"
+            rf"; group: (?P<group>.+?), err: {_FENCED}",
+            _FENCED,
+        ),
+        Pattern(
+            SignName.THROWN_OUT,
+            r"heartbeat errored; group: (?P<group>.+?), err: (?P<error>[A-Z_]+)",
+            "heartbeat errored; group: ",
+        ),
+        Pattern(
+            SignName.THROWN_OUT,
+            r"join returned (?P<error>UnknownMemberID), rejoining without a member id; group: (?P<group>[^,]+)",
+            "join returned UnknownMemberID, ",
+        ),
+        Pattern(
+            SignName.ID_RECEIVED,
+            r"join returned MemberIDRequired, rejoining with response's MemberID; group: (?P<group>.+?),"
+            r" member_id: (?P<member>.*)",
+            "join returned MemberIDRequired, ",
+        ),
+        Pattern(
+            SignName.REFUSED,
+            r"join group failed; group: (?P<group>.+?), err: (?P<error>.*)",
+            "join group failed; group: ",
+        ),
+        Pattern(
+            SignName.REFUSED,
+            r"join and sync loop errored; group: (?P<group>.+?), err: (?P<error>.*)",
+            "join and sync loop errored; group: ",
+        ),
+        Pattern(
+            SignName.METADATA_CHANGED,
+            r"forced rejoin quitting heartbeat loop; why: (?P<reason>.*)",
+            "forced rejoin quitting heartbeat loop; ",
+        ),
+        Pattern(
+            SignName.LEAVES,
+            r"leaving group; group: (?P<group>.+?), member_id: (?P<member>[^,]*)",
+            "leaving group; group: ",
+        ),
+        Pattern(
+            SignName.ASKS_TO_JOIN,
+            r"joining group; group: (?P<group>[^,]+)",
+            "joining group; group: ",
+        ),
+        Pattern(
+            SignName.ASKS_TO_JOIN,
+            r"beginning to manage the group lifecycle; group: (?P<group>[^,]+)",
+            "beginning to manage the group lifecycle; group: ",
+        ),
+    ),
+    library=Library.FRANZ_GO,
+)
+
+SARAMA: Final = ClientProgram(
+    "sarama",
+    "",
+    (
+        Pattern(
+            SignName.IN_GENERATION,
+            r"consumergroup/session/(?P<member>.+)/(?P<generation>\d+) (?:heartbeat loop stopped|released)",
+            "consumergroup/session/",
+        ),
+        Pattern(
+            SignName.METADATA_CHANGED,
+            r"consumergroup/(?P<group>.+) loop check partition number (?:go)?routine find partitions in topics"
+            r" (?P<topics>\[.*\]) changed from (?P<before>.*) to (?P<after>.*)",
+            " loop check partition number ",
+        ),
+        Pattern(
+            SignName.PARTITIONS_LOST,
+            r"consumergroup/(?P<group>.+): lost ownership of (?P<partitions>.*) due to (?P<error>.*)",
+            ": lost ownership of ",
+        ),
+        Pattern(
+            SignName.REPLACED,
+            r"JoinGroup failed: group instance id (?P<fenced>.+) has been fenced",
+            "JoinGroup failed: group instance id ",
+        ),
+        Pattern(
+            SignName.COORDINATOR_FOUND,
+            r"client/coordinator coordinator for consumergroup (?P<group>.+) is #(?P<coordinator>\d+)"
+            r" \((?P<host>\S+)\)",
+            "client/coordinator coordinator for consumergroup ",
+        ),
+    ),
+    library=Library.SARAMA,
+)

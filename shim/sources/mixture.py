@@ -1,0 +1,85 @@
+"""`Mixture`: the signs of brokers and clients together as events of the trace.
+
+Clients give a broker's signs the reasons of departures and client ids, and add requests that a broker does not log. A
+group without a line of a broker has the story of its clients alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from kafka_shim.sources.client_program import PROGRAM
+from kafka_shim.sources.client_stories import ClientStory
+from kafka_shim.sources.clients import ClientLogs, offset_text
+from kafka_shim.sources.signs import Sign, SignName
+from kafka_shim.sources.story import Story, head
+from kafka_shim.trace.history import GroupHistory
+
+Event = dict[str, Any]
+
+NAMELESS: Final = "(its name is not in the log)"
+"""The name of a group if its clients do not print it."""
+_BEGIN: Final = frozenset({SignName.STABILIZED, SignName.EPOCH})
+
+
+class Mixture:
+    """Events of one group, or of all. After `events` is exhausted, `notes` has sentences about clocks."""
+
+    def __init__(self, group: str | None = None) -> None:
+        self._group = group
+        self._clients = ClientLogs()
+        self._limits: dict[str, list[str]] = {}
+        self._of_broker: set[str] = set()
+        self.notes: list[str] = []
+
+    def events(self, signs: Iterable[Sign]) -> Iterator[Event]:
+        """Yield the events of signs in order of time, numbered from 1 on."""
+        of_brokers: list[Sign] = []
+        of_clients: list[Sign] = []
+        for sign in signs:
+            (of_clients if PROGRAM in sign.fields else of_brokers).append(sign)
+        self._of_broker = {each.group for each in of_brokers if each.group}
+        self._clients = ClientLogs(self._shifted(of_brokers, of_clients))
+        streams: list[Iterable[Event]] = [Story(self._group).events(map(self._clients.enriched, of_brokers))]
+        if not of_brokers and of_clients:
+            first = min(of_clients, key=lambda each: each.time or 0)
+            streams.append([head((first.time or 0) / 1000, first.where)])
+        for group in self._groups():
+            story = ClientStory(self._clients, group, beside=group in self._of_broker)
+            streams.append(list(story.events()))
+            self._limits[group] = story.cannot_tell
+        for seq, event in enumerate(heapq.merge(*streams, key=lambda each: each["wall"]), 1):
+            yield event | {"seq": seq}
+
+    def finish(self, history: GroupHistory) -> None:
+        """Complete the history of a group: libraries, members with a log, limits of the logs."""
+        self._clients.name_libraries(history)
+        history.of_clients = history.group not in self._of_broker
+        history.limits = tuple(self._limits.get(history.group, ()))
+
+    def _groups(self) -> list[str]:
+        groups = list(dict.fromkeys(each.group for each in self._clients.clients if each.group))
+        if self._group is not None:
+            # Clients that print no group may be of this one.
+            return [self._group] if self._group in groups or not groups else []
+        return groups or ([NAMELESS] if self._clients.clients else [])
+
+    def _shifted(self, of_brokers: Iterable[Sign], of_clients: list[Sign]) -> Iterator[Sign]:
+        """Yield the clients' signs in the zone of the brokers; without these, in that of the first client."""
+        times: Mapping[tuple[str, int], int] = {
+            (each.group, int(each.fields["generation"])): each.time
+            for each in of_brokers
+            if each.name in _BEGIN and each.time is not None
+        }
+        clients = ClientLogs(of_clients)
+        offsets = clients.offsets(times or clients.times())
+        self.notes = [offset_text(file, offset) for file, offset in offsets.items()]
+        for sign in of_clients:
+            offset = offsets.get(sign.line.file, 0)
+            time = sign.time
+            if time is None or not offset or sign.line.zoned:
+                yield sign
+            else:
+                yield sign._replace(line=sign.line._replace(time=time - offset))

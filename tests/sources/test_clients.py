@@ -1,0 +1,256 @@
+"""Members in the logs of clients: ids, ends and their reasons, restarts, the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from kafka_shim.sources.client_stories import NO_CAUSE, NO_NAMES, ClientStory
+from kafka_shim.sources.clients import CLOSED, OVERRUN, PROGRAMS, ClientLogs, offset_text
+from kafka_shim.sources.layouts import Layouts
+from kafka_shim.sources.signs import Sign
+from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.clients import Library
+from kafka_shim.trace.history import GroupHistory, History
+from kafka_shim.trace.schema import problems
+
+M = "c-0d1f5ccd-0d4e-4cbb-8d5f-4f0f2a2c1b3a"
+N = "d-7b1f5ccd-0d4e-4cbb-8d5f-4f0f2a2c1b3a"
+MS = 1000
+
+
+def at(second: int) -> int:
+    return round(datetime(2026, 11, 27, 9, 26, second, tzinfo=UTC).timestamp()) * MS
+
+
+def signs(file: str, *lines: str) -> Iterator[Sign]:
+    for number, raw in enumerate(lines, 1):
+        line = Layouts().line(file, number, raw.encode())
+        yield from [sign for program in PROGRAMS if (sign := program.sign(line)) is not None][:1]
+
+
+def java(second: int, text: str, client: str = "c", instance: str = "") -> str:
+    static = f"instanceId={instance}, " if instance else ""
+    name = f"[Consumer {static}clientId={client}, groupId=g] "
+    prefix = "" if text.startswith("Kafka version") else name
+    return f"2026-11-27 09:26:{second:02}.000 [main] INFO o.a.k.c.c.internals.ConsumerCoordinator - {prefix}{text}"
+
+
+def joined(generation: int, member: str) -> str:
+    inner = f"generationId={generation}, memberId='{member}', protocol='range'"
+    return f"Successfully joined group with generation Generation{{{inner}}}"
+
+
+def python(second: int, text: str) -> str:
+    return f"2026-11-27 09:26:{second:02},000 INFO kafka.coordinator {text}"
+
+
+def aio(second: int, text: str) -> str:
+    return f"2026-11-27 09:26:{second:02},000 INFO aiokafka.consumer.group_coordinator {text}"
+
+
+def rd(second: int, text: str, client: str = "c") -> str:
+    return f"%4|{at(second) // MS}.000|MAXPOLL|{client}#consumer-1| [thrd:main]: {text}"
+
+
+MAXPOLL = "Application maximum poll interval (6500ms) exceeded by 391ms (adjust max.poll.interval.ms)"
+EXPIRED = "consumer poll timeout has expired. This means the time between subsequent calls"
+LEAVES = f"Member {M} sending LeaveGroup request to coordinator h:9092 (id: 1 rack: null) due to "
+
+
+def history_of(*lines: str, file: str = "app.log") -> tuple[GroupHistory | None, ClientStory]:
+    story = ClientStory(ClientLogs(signs(file, *lines)), "g")
+    history = History()
+    for event in story.events():
+        assert problems(event) == []
+        history.add(event)
+    return history.groups.get("g"), story
+
+
+# Ends of memberships
+
+
+def test_a_missed_poll_is_the_reason_of_the_departure() -> None:
+    logs = ClientLogs(
+        signs("a.log", java(1, joined(1, M)), java(9, EXPIRED), java(9, LEAVES + "consumer poll timeout has expired."))
+    )
+    ending = logs.ending(M, at(9))
+    assert ending is not None
+    assert ending.reason == OVERRUN
+    assert ending.sign.where == "a.log:2"
+    assert logs.ending(N, at(9)) is None
+
+
+def test_a_closed_consumer_says_so() -> None:
+    logs = ClientLogs(signs("a.log", java(1, joined(1, M)), java(9, LEAVES + CLOSED)))
+    ending = logs.ending(M, at(9))
+    assert ending is not None
+    assert ending.reason == CLOSED
+
+
+def test_kafka_python_gives_no_reason_when_it_closes() -> None:
+    logs = ClientLogs(
+        signs(
+            "a.log",
+            python(1, f"Successfully joined group g <Generation 1 (member_id: {M}, protocol: range)>"),
+            python(9, f"Leaving consumer group g (member {M})."),
+        )
+    )
+    ending = logs.ending(M, at(9))
+    assert ending is not None
+    assert ending.reason == ""
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        (["Revoking previously assigned partitions frozenset() for group g"], OVERRUN),
+        (["OffsetCommit failed before join, ignoring: CommitFailedError"], OVERRUN),
+        ([], ""),
+    ],
+)
+def test_aiokafka_goes_on_after_a_missed_poll(after: list[str], reason: str) -> None:
+    logs = ClientLogs(
+        signs(
+            "a.log",
+            aio(1, f"Joined group 'g' (generation 1) with member_id {M}"),
+            aio(9, "LeaveGroup request succeeded"),
+            *(aio(9, text) for text in after),
+        )
+    )
+    ending = logs.ending(M, at(9))
+    assert ending is not None
+    assert ending.reason == reason
+
+
+def test_librdkafka_is_known_by_its_client_id_and_the_time() -> None:
+    logs = ClientLogs(signs("a.log", rd(9, MAXPOLL)))
+    ending = logs.ending(M, at(9) + 20)
+    assert ending is not None
+    assert ending.reason == OVERRUN
+    assert logs.ending(M, at(30)) is None
+    assert logs.ending(N, at(9)) is None
+
+
+def test_two_processes_of_one_client_id_are_not_told_apart() -> None:
+    logs = ClientLogs([*signs("a.log", rd(9, MAXPOLL)), *signs("b.log", rd(9, MAXPOLL))])
+    assert logs.ending(M, at(9)) is None
+
+
+# Clients
+
+
+def test_a_version_in_the_middle_of_a_file_begins_another_client() -> None:
+    logs = ClientLogs(
+        signs(
+            "a.log",
+            java(0, "Kafka version: 3.9.2"),
+            java(1, joined(1, M)),
+            java(20, "Kafka version: 4.4.0"),
+            java(21, joined(3, N)),
+        )
+    )
+    assert [(each.version, each.name, each.library) for each in logs.clients] == [
+        ("3.9.2", "c", Library.JAVA),
+        ("4.4.0", "c", Library.JAVA),
+    ]
+
+
+def test_a_clock_in_another_zone_shows_by_full_quarters_of_an_hour() -> None:
+    logs = ClientLogs(signs("a.log", java(1, joined(1, M)), java(9, joined(2, M))))
+    quarter = 15 * 60 * MS
+    assert logs.offsets({("g", 1): at(1) - 22 * quarter - 40, ("g", 2): at(9) - 22 * quarter + 3}) == {
+        "a.log": 22 * quarter
+    }
+    assert logs.offsets({("g", 1): at(1) - 400}) == {}
+    assert (
+        offset_text("a.log", 22 * quarter)
+        == "The clock of a.log is 5:30 h ahead of the broker's; its lines were moved."
+    )
+
+
+# A story of clients alone
+
+
+def test_a_member_that_misses_its_poll_begins_the_rebalance() -> None:
+    history, story = history_of(
+        java(0, "(Re-)joining group"),
+        java(1, joined(1, M)),
+        java(1, joined(1, N), "d"),
+        java(9, EXPIRED),
+        java(10, "Request joining group due to: group is already rebalancing", "d"),
+        java(10, "(Re-)joining group", "d"),
+        java(11, joined(2, N), "d"),
+    )
+    assert history is not None
+    assert [(each.cause, each.trigger) for each in history.rebalances] == [
+        (Cause.NEW_MEMBER, M),
+        (Cause.POLL_TIMEOUT_REASON, M),
+    ]
+    assert story.cannot_tell == []
+
+
+LEADS = "Finished assignment for group at generation 1: "
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_group_is_empty_only_if_all_members_of_the_leaders_list_left(is_whole: bool) -> None:
+    others = "" if is_whole else f", {N}=Assignment(partitions=[t-1])"
+    history, _ = history_of(
+        java(1, joined(1, M)),
+        java(1, f"{LEADS}{{{M}=Assignment(partitions=[t-0]){others}}}"),
+        java(9, LEAVES + CLOSED),
+        java(20, "(Re-)joining group", "d"),
+        java(21, joined(3, N), "d"),
+    )
+    assert history is not None
+    assert [each.initial for each in history.rebalances] == [True] + ([False, True] if is_whole else [False])
+
+
+def test_an_innocent_follower_cannot_tell_the_cause() -> None:
+    history, story = history_of(
+        java(0, "(Re-)joining group"),
+        java(1, joined(1, M)),
+        java(9, "Request joining group due to: group is already rebalancing"),
+        java(9, "(Re-)joining group"),
+        java(10, joined(2, M)),
+    )
+    assert history is not None
+    assert [each.cause for each in history.rebalances] == [Cause.NEW_MEMBER, ""]
+    assert story.cannot_tell == [NO_CAUSE]
+
+
+def test_a_refused_client_has_no_rebalance_but_a_refusal() -> None:
+    history, _ = history_of(
+        java(1, joined(1, N), "d"),
+        java(2, "JoinGroup failed due to fatal error: The group member's supported protocols are incompatible with"),
+    )
+    assert history is not None
+    assert [each.client_id for each in history.refusals.refused.values()] == ["c"]
+
+
+def test_two_processes_with_one_instance_id_fence_each_other() -> None:
+    history, _ = history_of(
+        java(1, joined(1, M), "c", "i-1"),
+        java(5, joined(1, N), "d", "i-1"),
+        java(6, "JoinGroup failed: The group instance id i-1 has been fenced by another instance", "c", "i-1"),
+    )
+    assert history is not None
+    assert history.members[M].how == "fenced"
+    assert history.refusals.twice["i-1"].is_fight
+
+
+def test_librdkafka_alone_tells_of_a_missed_poll_without_names() -> None:
+    history, story = history_of(rd(9, MAXPOLL), rd(20, MAXPOLL))
+    assert history is not None
+    assert [(each.cause, each.trigger) for each in history.rebalances] == [(Cause.POLL_TIMEOUT_REASON, "c")] * 2
+    assert story.cannot_tell == [NO_NAMES]
+
+
+def test_lines_without_stamps_tell_no_story() -> None:
+    history, _ = history_of(
+        f"INFO:kafka.coordinator:Successfully joined group g <Generation 1 (member_id: {M}, protocol: r)>"
+    )
+    assert history is None
