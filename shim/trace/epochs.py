@@ -170,7 +170,8 @@ class Epochs:
         if not isinstance(rebalance, Reconciliation) or not rebalance.inferred or rebalance.targeted is not None:
             return
         has_assignment = answer.get("assignment") is not None or answer.get("active_tasks") is not None
-        is_older = 0 < answer["member_epoch"] < (rebalance.generation or 0)
+        # A line of a client's log has no epoch.
+        is_older = 0 < answer.get("member_epoch", 0) < (rebalance.generation or 0)
         if is_older and not has_assignment and not self.has(event["member"]).revoking:
             rebalance.interval_ended = at
 
