@@ -96,15 +96,15 @@ def _wrong_name(text: str, body_type: Any) -> str:
     kinds = [each for each in get_args(body_type) or (body_type,) if hasattr(each, "__struct_fields__")]
     fields = {each.encode_name: each.type for kind in kinds for each in structs.fields(kind)}
     if unknown := _UNKNOWN_FIELD.fullmatch(text):
-        return f"'{unknown[1]}' is not a field{_nearest(unknown[1], fields)}"
+        return f"'{unknown[1]}' is not a field{nearest(unknown[1], fields)}"
     if missing := _MISSING_FIELD.fullmatch(text):
         return f"The field '{missing[1]}' is missing."
     if (wrong := _WRONG_VALUE.fullmatch(text)) and wrong[2] in fields:
-        return f"'{wrong[1]}' is not a valid {wrong[2]}{_nearest(wrong[1], _members(fields[wrong[2]]))}"
+        return f"'{wrong[1]}' is not a valid {wrong[2]}{nearest(wrong[1], _members(fields[wrong[2]]))}"
     return ""
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """Return the end of a sentence about an unknown name: the most similar one, or all of few."""
     all_names = sorted(names)
     lower = {each.lower(): each for each in all_names}
@@ -140,7 +140,7 @@ _REGEX: Final = re.compile("`str` matching regex '.*'")
 
 
 def _sentence(text: str) -> str:
-    return f"{text.rstrip('.')}."
+    return text if text.endswith("?") else f"{text.rstrip('.')}."
 
 
 _STATUS: Final = {

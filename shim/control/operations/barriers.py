@@ -31,7 +31,7 @@ class CreateBarrier(Match, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_name(self.point, (*_POINTS, *api_names()))
+        check_name("point", self.point, (*_POINTS, *api_names()))
 
 
 class HeldRequest(Answer, kw_only=True):

@@ -12,7 +12,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.operation import MAX_TEXT
-from kafka_shim.lab.interception import api_names, error_code, similar
+from kafka_shim.control.problems import nearest
+from kafka_shim.lab.interception import api_names, error_code
 
 if TYPE_CHECKING:
     ErrorName = str
@@ -52,7 +53,7 @@ class Match(Struct, forbid_unknown_fields=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.api is not UNSET:
-            check_name(self.api, api_names())
+            check_name("api", self.api, api_names())
 
 
 class Matched(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -70,10 +71,10 @@ class Matched(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=Tr
     error: int | UnsetType = UNSET
 
 
-def check_name(name: str, names: Collection[str]) -> None:
-    """Check the name of an API, or of a point. Raises ValueError, in one sentence."""
+def check_name(field: str, name: str, names: Collection[str]) -> None:
+    """Check the value of a field with names. Raises ValueError, in one sentence."""
     if name not in names:
-        raise ValueError(f"{name!r} is not one of the names; {similar(name, names)}")
+        raise ValueError(f"'{name}' is not a valid {field}{nearest(name, names)}")
 
 
 def set_fields(body: Struct) -> dict[str, Any]:
