@@ -36,6 +36,7 @@ ANSWER_NEEDS: Final[dict[str, tuple[str, ...]]] = {
     "cost": ("rounds", "member_pauses", "partition_pauses"),
     "migration": ("rounds", "membership", "partition_pauses"),
     "heartbeat_gaps": ("requests", "renewals"),
+    "descriptions": ("rounds", "requests"),
     "regressions": _HISTORY,
     "commit_gaps": _HISTORY,
     "agreement": _HISTORY,

@@ -338,6 +338,7 @@ def answers(warehouse: Warehouse) -> dict[str, Callable[[], DataFrame]]:
         "cost": lambda: rebalances.cost(read("rounds"), read("member_pauses"), read("partition_pauses")),
         "migration": lambda: rebalances.migration(read("rounds"), read("membership"), read("partition_pauses")),
         "heartbeat_gaps": lambda: members.heartbeat_gaps(read("requests")),
+        "descriptions": lambda: members.descriptions(read("rounds"), read("requests", steady=False)),
         "regressions": lambda: offsets.regressions(read("offset_history")),
         "commit_gaps": lambda: offsets.gaps(read("offset_history")),
         # The job compares traces with segments, so it needs both.

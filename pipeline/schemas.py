@@ -135,6 +135,7 @@ EVENTS: Final = Table(
         _field("dropped"),
         _field("leader"),
         _field("leader_ms"),
+        _field("waits_ms", meaning="milliseconds that its assignment waits for the assignment interval; null if none"),
         _field("protocol"),
         _C("members", "array<string>", "members of the generation, or those a JoinGroup answer lists"),
         _C("assignments", ASSIGNMENT_TYPE, "assignment of each member, if it could be read"),
@@ -154,7 +155,7 @@ NO_COLUMN: Final = frozenset(
         *("schema", "run", "release", "nodes"),
         *("state", "groups", "unknown_records", "action", "kind", "deadline"),
         *("assignor", "assigned", "revoking", "waits_for"),
-        *("producer_id", "producer_epoch", "nth", "waits_ms", "subscriptions"),
+        *("producer_id", "producer_epoch", "nth", "subscriptions"),
         *("where", "size"),
     }
 )
@@ -319,6 +320,12 @@ TABLES: Final[dict[str, Table]] = {
                 "double",
                 "how long the first half went on after the last join: an empty group's"
                 " group.initial.rebalance.delay.ms",
+            ),
+            _C(
+                "interval_ms",
+                "double",
+                "how long the target had to wait for the assignment interval, at most the first half; 0 for classic"
+                " groups; null if a relay inferred the epoch, since answers do not show the wait",
             ),
             _C("waited_for", "array<struct<member_id: string, ms: double>>", "all members, slowest first"),
             _C("dropped", "array<string>", "members that left during the round"),

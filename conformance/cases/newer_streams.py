@@ -262,7 +262,7 @@ def description_of(topic: str, node_type: int = 1) -> TopologyDescription:
 
 
 def source_of_described(t: Trial) -> str:
-    """Return a topic for a group whose broker has the plugin; skip the case on a broker without it."""
+    """Return a topic for a group of a broker with the plugin; skip the case on a broker without it."""
     setting = "group.streams.topology.description.plugin.class"
     if not broker_values(t, BROKER, a_broker(t), setting)[setting].value:
         raise Skipped("the broker has no plugin for topology descriptions")

@@ -1,4 +1,4 @@
-"""Job about members: how close they come to session expiry."""
+"""Jobs about members: how close they come to session expiry, and their descriptions of topologies."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kafka_shim.pipeline.tables.columns import hashes, in_one_part, in_order, ms
 
 NEAR: Final = 0.7
 """A gap of this share of the session timeout is a near miss; consumers heartbeat every fifteenth to third of it."""
+_DESCRIBES: Final = "StreamsGroupTopologyDescriptionUpdate"
 
 
 def heartbeat_gaps(requests: DataFrame) -> DataFrame:
@@ -54,3 +55,31 @@ def heartbeat_gaps(requests: DataFrame) -> DataFrame:
     )
     gaps = gaps.withColumn("near_miss", F.coalesce(F.col("share") >= NEAR, F.lit(False)))
     return in_one_part(gaps, F.desc_nulls_last("share"), "group_id", "member_id")
+
+
+def descriptions(rounds: DataFrame, requests: DataFrame) -> DataFrame:
+    """Return a row per streams group: whether a member has described its topology (KIP-1331).
+
+    `described`, the number of descriptions that were `accepted` and `refused`, `last_error` (the error code of the
+    newest one, 0 for none), and of the newest accepted one `accepted_at`, `member_id` and `client_id`. A group that
+    neither rebalanced nor described a topology has no row.
+    """
+    sent = requests.where(F.col("api") == _DESCRIBES)
+    accepted = F.col("error") == 0
+    last = F.max_by(F.struct("happened_at", "member_id", "client_id"), F.when(accepted, F.col("happened_at")))
+    updates = sent.groupBy("group_id").agg(
+        F.count_if(accepted).alias("accepted"),
+        F.count_if(~accepted).alias("refused"),
+        F.max_by("error", F.struct("happened_at", "trace", "seq")).alias("last_error"),
+        last.alias("last"),
+    )
+    groups = rounds.where("kind = 'streams'").select("group_id").unionByName(sent.select("group_id")).distinct()
+    by_group = groups.join(updates, ["group_id"], "left").select(
+        "group_id",
+        F.coalesce(F.col("accepted") > 0, F.lit(False)).alias("described"),
+        *(F.coalesce(name, F.lit(0)).alias(name) for name in ("accepted", "refused")),
+        "last_error",
+        F.col("last.happened_at").alias("accepted_at"),
+        *(F.col(f"last.{name}").alias(name) for name in ("member_id", "client_id")),
+    )
+    return in_one_part(by_group, "described", "group_id")

@@ -103,8 +103,8 @@ def causes(rounds: DataFrame) -> DataFrame:
 def cost(rounds: DataFrame, member_pauses: DataFrame, partition_pauses: DataFrame) -> DataFrame:
     """Compare eager and cooperative rounds, and those of the other kinds of groups, which are always cooperative.
 
-    A row for each: duration of the rounds, and pauses of members and partitions. `needless_ms` are the pauses of
-    partitions that returned to the same member.
+    A row for each: duration of the rounds, their time before the assignment interval had passed (`interval_ms`), and
+    pauses of members and partitions. `needless_ms` are the pauses of partitions that returned to the same member.
     """
     key = ["kind", "cooperative"]
     by_round = rounds.groupBy(*key).agg(
@@ -112,6 +112,7 @@ def cost(rounds: DataFrame, member_pauses: DataFrame, partition_pauses: DataFram
         F.count("*").alias("rounds"),
         F.avg("total_ms").alias("mean_round_ms"),
         F.percentile_approx("total_ms", 0.99).alias("p99_round_ms"),
+        F.sum("interval_ms").alias("interval_ms"),
     )
     # Groups with epochs have no pauses of members.
     by_member = (

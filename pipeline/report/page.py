@@ -109,6 +109,7 @@ def report(warehouse: Warehouse, of: str) -> str:
         partial(_worst_rounds, judged=judged),
         _storms,
         _advice,
+        _descriptions,
         _offsets,
         _violations,
         _unread,
@@ -265,14 +266,15 @@ def _how_long(warehouse: Warehouse) -> _Section:
     ]
     columns = {
         "cooperative": "cooperative", "groups": "groups", "rounds": "rounds", "mean_round_ms": "mean round",
-        "p99_round_ms": "99th percentile", "member_pause_ms": "members paused",
+        "p99_round_ms": "99th percentile", "interval_ms": "waited for interval", "member_pause_ms": "members paused",
         "partition_pause_ms": "partitions paused", "needless_ms": "of it needless",
     }  # fmt: skip
     return _Section(
         "How long",
         _durations(bin_rows),
         "Rounds by duration; and the pauses of members and partitions, eager against cooperative. A pause is needless"
-        " if the partition returned to the same member.",
+        " if the partition returned to the same member. Consumer, share and streams groups wait for the assignment"
+        " interval between two assignments; a relay does not see that.",
         [
             _figure(
                 lambda width: plots.histogram(counts, _BINS_A_DECADE, width),
@@ -342,7 +344,8 @@ def _worst_rounds(warehouse: Warehouse, judged: Judgement) -> _Section:
             return plots.timeline(lanes, together, row.leader_ms, delay, width)
 
         lane_rows = [{"member_id": lane.name, "joined_ms": lane.joined_ms} for lane in lanes]
-        after = f", {plots.duration(delay)} of it initial delay" if delay >= 1 else ""
+        settings = ((delay, "initial delay"), (row.interval_ms or 0.0, "assignment interval"))
+        after = "".join(f", {plots.duration(ms)} of it {name}" for ms, name in settings if ms >= 1)
         body += [
             f"<h3>{escape(row.group_id)}, {'generation' if row.kind == 'classic' else 'epoch'} {row.generation}:"
             f" {escape(cause)},"
@@ -459,6 +462,24 @@ def advice(played: Mapping[str, Any]) -> str:
     if least >= played["played_pause_s"]:
         return "none"
     return next(names[setting] for setting, pause in pauses.items() if pause <= least * 1.05 + 0.001)
+
+
+def _descriptions(warehouse: Warehouse) -> _Section:
+    columns = {
+        "group_id": "group", "described": "described", "accepted": "accepted", "refused": "refused",
+        "last_error": "newest error code", "accepted_at": "newest accepted", "client_id": "from client",
+    }  # fmt: skip
+    rows = warehouse.result("descriptions")
+    counts = rows.agg(F.count("*").alias("groups"), F.count_if("described").alias("described")).first()
+    if counts is None or not counts.groups:
+        return _Section("Topologies", "", "", [])
+    return _Section(
+        "Topologies",
+        f"{counts.described:,} of {several(counts.groups, 'streams group')} described the topology",
+        "A broker asks a member of a streams group for a description of its topology, if it has a plugin that keeps"
+        " descriptions (Kafka 4.4).",
+        [table(rows.orderBy("described", "group_id"), columns)],
+    )
 
 
 def _offsets(warehouse: Warehouse) -> _Section:

@@ -52,7 +52,7 @@ def rounds(events: DataFrame) -> DataFrame:
     key, step = (*_GROUP, "round"), F.struct("turn", "seq")
     began = F.when(
         F.col("event") == "epoch",
-        F.struct("seq", "happened_at", "cause", "trigger", "file", "position", "inferred", "trace"),
+        F.struct("seq", "happened_at", "cause", "trigger", "file", "position", "inferred", "trace", "waits_ms"),
     )
     epoch_rounds = numbered.groupBy(*key).agg(
         F.max("epoch").alias("generation"),
@@ -89,6 +89,10 @@ def rounds(events: DataFrame) -> DataFrame:
         }
     )
     nothing = F.lit(None)
+    # A round whose target was never computed has no first half, and no duration.
+    waited = F.least(
+        *(F.coalesce(each, F.lit(0.0)) for each in (F.col("began.waits_ms").cast("double"), F.col("join_ms")))
+    )
     second = F.coalesce(F.try_element_at("waited_for", F.lit(2))["ms"], F.lit(0.0))
     epoch_rounds = epoch_rounds.withColumns(
         {
@@ -101,6 +105,7 @@ def rounds(events: DataFrame) -> DataFrame:
             "size": F.size("members"),
             "cooperative": F.lit(True),
             "initial_delay_ms": F.lit(0.0),
+            "interval_ms": F.when(F.coalesce("began.inferred", F.lit(False)), nothing).otherwise(waited),
             **dict.fromkeys(("leader_ms", "dropped", "leader"), nothing),
         }
     )

@@ -93,6 +93,7 @@ def rounds(events: DataFrame) -> DataFrame:
             "blamed_ms": F.try_element_at("waited_for", F.lit(1))["ms"],
             "cooperative": cooperative(F.col("protocol")),
             "size": F.size("members"),
+            "interval_ms": F.lit(0.0),
             "kind": F.lit("classic"),
         }
     )

@@ -75,7 +75,7 @@ class Form(NamedTuple):
     shared: bool = False
     """Several members may share a partition, so that none has to revoke it first."""
     begins: int = 1
-    """The first group epoch. If it is 2, a member may be answered epoch 1, which is not the epoch of the group."""
+    """The first group epoch. If it is 2, a member may be answered epoch 1, below that of the group."""
 
 
 def _assignment(answer: Any) -> Iterable[Any] | None:
@@ -129,7 +129,7 @@ class EpochGroup:
         here.
         """
         self._granted: dict[PendingRequest, None] = {}
-        """Those of them whose epoch another member has already got."""
+        """Those of them with an epoch that another member has got already."""
 
     def on_request(self, pending: PendingRequest) -> None:
         """Handle a heartbeat request."""
@@ -233,7 +233,7 @@ class EpochGroup:
             self._begin(self.epoch + 1, Cause.MEMBER_LEFT, member_id)
 
     def _on_unknown_member(self, member: Member, at: float) -> None:
-        """Remove a member whose heartbeat was answered UNKNOWN_MEMBER_ID: its removal was not visible before."""
+        """Remove a member after the answer UNKNOWN_MEMBER_ID to its heartbeat: its removal was not visible before."""
         cause, change = self._removal_cause(member, at) or (None, "removed")
         self._remove(member, change, at)
         if self.epoch is not None:
@@ -326,7 +326,7 @@ class EpochGroup:
         self._begin((self.epoch or 0) + 1, cause, member_id)
 
     def _absent(self, at: float, present: str) -> tuple[Member, Cause, str] | None:
-        """Return the member whose removal may have started an epoch: of the silent and the late ones, the longest
+        """Return the member that may have started an epoch by its removal: of the silent and the late ones, the longest
         silent.
         """
         for member in sorted(self.members.values(), key=lambda each: each.last_seen):
