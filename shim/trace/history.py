@@ -393,7 +393,8 @@ class GroupHistory:
         """Handle a change of a member that a log names: it may have joined before the log began."""
         change = event["change"]
         if change in ("loaded", *_GONE) and member.joined is None:
-            member.joined = self.first
+            # Some time before the log.
+            member.joined = self.first - 1.0
         if change == "loaded":
             self.present[member.member_id] = None
         elif change == "refused":
