@@ -90,7 +90,9 @@ FROM_LOGS: Final = (
     "- `members` of a `round` are those that lines have named since the log began; `size` is their number, which Kafka"
     " has logged since 2.8. `dropped` has members that did not rejoin, and those whose end let the round end.\n"
     "- A log has no client id: `client_id` is the part of the member id before the UUID. The new id of a static member"
-    " that was replaced is in no line of Kafka 3.0 and later unless a rebalance began: its event has the old id.",
+    " that was replaced is in no line of Kafka 3.0 and later unless a rebalance began: its event has the old id.\n"
+    "- Logs of clients add `exchange` events, with the few fields that a line has: joins, and requests that were"
+    " refused.",
     "Such an event also has",
 )
 
