@@ -11,7 +11,7 @@ _EPOCH_GROUP: Final = "shim/groups/epochs/group.py"
 _CONSUMER_GROUP: Final = "shim/groups/consumer/group.py"
 _CONSUMER_HEARTBEAT: Final = "shim/groups/consumer/heartbeat.py"
 _CHANGE: Final = "shim/groups/consumer/change.py"
-_STREAMS_HEARTBEAT: Final = "shim/groups/streams/heartbeat.py"
+_STREAMS_CHANGE: Final = "shim/groups/streams/change.py"
 _SHARE_PARTITIONS: Final = "shim/broker/share_partitions.py"
 _BROKER: Final = "shim/broker/broker.py"
 
@@ -74,9 +74,9 @@ NEWER_GROUP_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a static member that is away keeps the epochs of its partitions",
-        _CONSUMER_HEARTBEAT,
-        "        away = away.at_epoch(0)\n",
-        "        pass\n",
+        "shim/groups/consumer/member.py",
+        "        return away if self.assignment_epochs is None else away.at_epoch(0)\n",
+        "        return away\n",
         ("consumer-commit/epoch/*",),
     ),
     Mutant(
@@ -88,9 +88,9 @@ NEWER_GROUP_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a full group has no place for a successor",
-        _CHANGE,
-        "    if instance_id not in group.static_members or not group.shard.rules.static_members_fit_full_groups:\n",
-        "    if instance_id not in group.static_members or group.shard.rules.static_members_fit_full_groups:\n",
+        "shim/groups/epochs/revoking.py",
+        "        if instance_id not in self.static_members or not self.shard.rules.static_members_fit_full_groups:\n",
+        "        if instance_id not in self.static_members or self.shard.rules.static_members_fit_full_groups:\n",
         ("consumer/size/*", "migrate/size/*"),
     ),
     Mutant(
@@ -165,35 +165,35 @@ NEWER_GROUP_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "streams groups refuse static members",
-        _STREAMS_HEARTBEAT,
+        "shim/groups/streams/heartbeat.py",
         "    is_static = request.instance_id is not None and not rules.streams_static_members\n",
         "    is_static = request.instance_id is not None\n",
         ("streams/static/*",),
     ),
     Mutant(
         "every change of a static streams member makes an epoch",
-        _STREAMS_HEARTBEAT,
+        _STREAMS_CHANGE,
         "            if request.instance_id is None or updated.needs_other_tasks(member):\n",
         "            if True:\n",
         ("streams/static/*",),
     ),
     Mutant(
         "no change of a static streams member makes an epoch",
-        _STREAMS_HEARTBEAT,
+        _STREAMS_CHANGE,
         "            if request.instance_id is None or updated.needs_other_tasks(member):\n",
         "            if request.instance_id is None:\n",
         ("streams/static/*",),
     ),
     Mutant(
         "the end offsets of tasks are not kept",
-        _STREAMS_HEARTBEAT,
+        _STREAMS_CHANGE,
         "            end_offsets = _by_task(request.task_end_offsets)\n",
         "            pass\n",
         ("streams/offsets/*",),
     ),
     Mutant(
         "a streams member that joins without endpoint keeps the old one",
-        _STREAMS_HEARTBEAT,
+        _STREAMS_CHANGE,
         "        if leaves_endpoint and self.shard.rules.endpoint_may_go:\n",
         "        if leaves_endpoint and not self.shard.rules.endpoint_may_go:\n",
         ("streams/endpoint/*",),
