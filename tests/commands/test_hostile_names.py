@@ -53,6 +53,15 @@ when = { state = "Stable" }
 after NAME
 """
 ONE_LINE = HOSTILE.replace("\r\n", " ")
+HOSTILE_LOG = """\
+[2026-11-27 09:26:06,123] INFO [GroupCoordinator 0]: Member NAME in group billingNAME has failed, removing it from the \
+group (kafka.coordinator.group.GroupCoordinator)
+[2026-11-27 09:26:06,124] INFO [GroupCoordinator 0]: Preparing to rebalance group billingNAME in state \
+PreparingRebalance with old generation 4 (__consumer_offsets-7) (reason: removing member NAME on heartbeat expiration) \
+(kafka.coordinator.group.GroupCoordinator)
+[2026-11-27 09:26:06,125] INFO [GroupCoordinator 0]: A new line about billingNAME \
+(kafka.coordinator.group.GroupCoordinator)
+"""
 HOSTILE_LESSON = HOSTILE_LESSON.replace("QUOTED", json.dumps(ONE_LINE)[1:-1]).replace("NAME", ONE_LINE)
 
 
@@ -112,6 +121,7 @@ OF_A_TRACE = {
     "why": (GROUP, "TRACE", "--no-replay"),
     "trace show": ("TRACE",),
     "trace summary": ("TRACE",),
+    "trace from-log": ("LOG", "--out", "FROM_LOG"),
     "trace compare": ("TRACE", "TRACE", "--group", GROUP),
     "trace export": ("TRACE", "--group", GROUP, "--mermaid"),
     "replay": ("JOURNAL",),
@@ -227,7 +237,11 @@ def test_a_command_that_asks_a_server_shows_escapes(served: Served, name: str) -
 def test_a_command_that_reads_a_file_shows_escapes(served: Served, name: str, tmp_path: Path) -> None:
     lesson = tmp_path / "lesson.toml"
     lesson.write_text(HOSTILE_LESSON)
+    log = tmp_path / "server.log"
+    log.write_text(HOSTILE_LOG.replace("NAME", ONE_LINE))
     places = {
+        "LOG": str(log),
+        "FROM_LOG": str(tmp_path / "from-log.jsonl"),
         "TRACE": str(served.trace),
         "JOURNAL": str(served.journal),
         "LESSON": str(lesson),
@@ -239,6 +253,14 @@ def test_a_command_that_reads_a_file_shows_escapes(served: Served, name: str, tm
         assert "\\x1b[31m" in text, text
     if name in ("trace show", "replay", "trace summary"):
         assert "[red]y[/red]" in text, text
+
+
+def test_names_of_a_log_are_shown_with_escapes(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(HOSTILE_LOG.replace("NAME", ONE_LINE))
+    for text in (output_of("why", "--log", str(log)), output_of("why", f"billing{ONE_LINE}", "--log", str(log))):
+        check(text)
+        assert "\\x1b[31m" in text, text
 
 
 def test_a_name_forges_no_event_of_the_story(served: Served) -> None:

@@ -106,7 +106,7 @@ def test_links_have_targets(browser: Browser, page: Path) -> None:
     inside = browser.evaluate(
         "[...document.querySelectorAll('nav a')].map(each => [each.hash, !!document.querySelector(each.hash)])"
     )
-    assert len(inside) == 10
+    assert len(inside) == 11
     assert all(exists for _, exists in inside)
     rounds = browser.evaluate(
         "[...document.querySelectorAll('details.line')].map(each => {"
