@@ -1,4 +1,4 @@
-"""The invariants of docs/conformance.md, checked on the trace of a run, whatever its cases tested.
+"""The invariants of docs/conformance.md, checked on the trace of a run, for all cases.
 
 Reads the schema of `docs/trace.md`. A trace cannot show I3, I4 and I5 (deadlines, durability, replay), so they are
 not checked. Each violation is one line of text that begins with its invariant.
@@ -24,7 +24,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from kafka_shim.trace.epochs import partitions_of
-from kafka_shim.trace.history import GroupHistory, Member
+from kafka_shim.trace.history import GroupHistory
+from kafka_shim.trace.members import Member
 from kafka_shim.trace.moves import Partition
 from kafka_shim.trace.reading import read
 
@@ -37,7 +38,7 @@ _GENERATION_FIELDS: Final = {
 
 
 class _Group(GroupHistory):
-    """A group as its trace shows it so far, with what only the invariants need. Times are monotonic."""
+    """A group as its trace shows it so far, with facts that only the invariants need. Times are monotonic."""
 
     def __init__(self, group: str, *, was_loaded: bool = False) -> None:
         super().__init__(group)

@@ -1,21 +1,21 @@
 """`History`: groups, members and rebalances, collected from the events of a trace.
 
-It takes events in order, from a file or as they happen; the schema is `docs/trace.md`. `rebalance.py` has the phases of
-one rebalance. All times are seconds of Unix time, so that traces of several brokers can be merged.
+It takes events in order, from a file or as they happen; the schema is `docs/trace.md`. `members.py` has the facts of
+one member, `rebalance.py` the phases of one rebalance. All times are seconds of Unix time, so that traces of several
+brokers can be merged.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.clients import Library, library_of, library_of_consumer, refined, shows_poll_interval
 from kafka_shim.trace.epochs import Epochs
+from kafka_shim.trace.members import Commit, Member
 from kafka_shim.trace.moves import Partition, compare, owners_of
 from kafka_shim.trace.rebalance import Join, Rebalance
 from kafka_shim.trace.reconciliation import AWAY
@@ -24,12 +24,8 @@ from kafka_shim.trace.unreleased import Holders
 
 REBALANCES: Final = 10_000
 """Largest number of rebalances of a group; the oldest are dropped first."""
-_BEATS: Final = 8
-_AT_ONCE: Final = 0.1
 SILENT: Final = 1.5
 """A consumer without a heartbeat for so many intervals is silent."""
-COMMITS: Final = 1_000
-"""Largest number of commits of a member."""
 _JOINED: Final = frozenset({"added", "replaced"})
 _GONE: Final = frozenset({"left", "expired", "removed", "fenced"})
 _RESTART_S: Final = 2.0
@@ -55,108 +51,6 @@ MISSED_POLL: Final = "poll timeout"
 """The reason, or a part of it, of a member that left because its application did not poll in time."""
 BY_REQUESTS: Final = "by its requests"
 """The end of such a reason that the member did not give."""
-
-
-@dataclass(slots=True)
-class Commit:
-    """`records` were committed at `at`, by the difference to the offsets of the commit before."""
-
-    at: float
-    records: int
-
-
-class Membership(NamedTuple):
-    """From a member's join until its end, None while it is in the group; `how` and `reason` are those of `Member`."""
-
-    member_id: str
-    joined: float
-    ended: float | None
-    how: str
-    reason: str
-
-
-@dataclass(slots=True)
-class Member:
-    """A member. Timeouts are milliseconds, None if no JoinGroup of it was seen."""
-
-    member_id: str
-    client_id: str = ""
-    client_host: str = ""
-    instance_id: str | None = None
-    session_timeout_ms: int | None = None
-    rebalance_timeout_ms: int | None = None
-    joined: float | None = None
-    ended: float | None = None
-    how: str = ""
-    """The change that ended it: left, expired, removed or fenced."""
-    reason: str = ""
-    """The reason in its LeaveGroup."""
-    commits: deque[Commit] = field(default_factory=lambda: deque(maxlen=COMMITS))
-    refused: int = 0
-    """Number of commits that were refused for good: other members read their records again."""
-    fenced: int = 0
-    """Number of commits that were refused because it had lost its partitions: their records are read twice."""
-    library: Library = Library.UNKNOWN
-    process: str = ""
-    """The client id of its own JoinGroup; a static member has the client id of the member that it replaced."""
-    place: int = 1
-    """The number of its process among those of one client id and host; `why.past.tell_apart` gives it."""
-    protocols: tuple[str, ...] = ()
-    conn: int | None = None
-    """The connection of its newest JoinGroup."""
-    polled: float | None = None
-    """Time of the newest request that its application's poll brought about."""
-    beats: tuple[float, ...] = ()
-    """Seconds between heartbeats in one generation, the newest last; empty if the trace has no heartbeats."""
-    beaten: float | None = None
-    """Time of its newest SyncGroup or heartbeat since its JoinGroup; of a consumer of KIP-848, of its newest heartbeat
-    after the one that joins.
-    """
-    lingered: float | None = None
-    """Time of a request that it sent after it had been expelled or fenced: its process was still running."""
-    has_log: bool = False
-    """True if the log of its client is there."""
-    lingered_by: str = ""
-    """The API of that request. A process that was paused sends a heartbeat first, one that did not poll sends none."""
-    away: float | None = None
-    """Time at which a static consumer left for a while, if its session ended before it was back."""
-    leaves_late: bool = False
-    """True if it sent its departure when its session had already ended."""
-    departure_refused: bool = False
-    """True if the coordinator refused its departure, so that its session had to end. franz-go leaves without its group
-    instance id.
-    """
-    earlier: list[Membership] = field(default_factory=list)
-    """Its earlier memberships: a fenced consumer of KIP-848 returns under its member id."""
-
-    def heard(self, at: float) -> None:
-        """Take an accepted heartbeat."""
-        # Some clients send the first heartbeat at once.
-        if self.beaten is not None and at - self.beaten > _AT_ONCE:
-            self.beats = (*self.beats[-_BEATS:], at - self.beaten)
-        self.beaten = at
-
-    @property
-    def beat(self) -> float:
-        """Its usual seconds between two heartbeats; 0 if they do not show."""
-        return sorted(self.beats)[len(self.beats) // 2] if self.beats else 0.0
-
-    @property
-    def memberships(self) -> list[Membership]:
-        """All its memberships with a known beginning."""
-        if self.joined is None:
-            return self.earlier
-        return [*self.earlier, Membership(self.member_id, self.joined, self.ended, self.how, self.reason)]
-
-    @property
-    def batch(self) -> tuple[float, float] | None:
-        """Records and seconds between two of its commits, medians; None with too few commits."""
-        commits = list(self.commits)
-        gaps = [(b.records, b.at - a.at) for a, b in pairwise(commits) if b.records]
-        if len(gaps) < 3:
-            return None
-        middle = len(gaps) // 2
-        return sorted(records for records, _ in gaps)[middle], sorted(seconds for _, seconds in gaps)[middle]
 
 
 class GroupHistory:

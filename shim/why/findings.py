@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.clients import Library
-from kafka_shim.trace.history import BY_REQUESTS, MISSED_POLL, GroupHistory, Member
+from kafka_shim.trace.history import BY_REQUESTS, MISSED_POLL, GroupHistory
+from kafka_shim.trace.members import Member
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, INITIAL_DELAY, LEADER_THINKS, NEVER_CAME, Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
 from kafka_shim.trace.unreleased import Unreleased

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.history import GroupHistory, Member
+from kafka_shim.trace.history import GroupHistory
+from kafka_shim.trace.members import Member
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
 from kafka_shim.why.findings import LONG_S, Finding

@@ -10,7 +10,8 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace import clients
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.clients import Library, shows_poll_interval
-from kafka_shim.trace.history import GroupHistory, Member
+from kafka_shim.trace.history import GroupHistory
+from kafka_shim.trace.members import Member
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.findings import Finding, error_name

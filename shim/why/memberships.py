@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from kafka_shim.trace.clients import Library
-from kafka_shim.trace.history import MISSED_POLL, GroupHistory, Member, Membership
+from kafka_shim.trace.history import MISSED_POLL, GroupHistory
+from kafka_shim.trace.members import Member, Membership
 from kafka_shim.why.past import client_of
 
 EVEN_S = 0.5

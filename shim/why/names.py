@@ -10,9 +10,9 @@ from typing import Final
 
 from kafka_shim.apis.readable import readable
 from kafka_shim.trace.history import GroupHistory
+from kafka_shim.trace.members import client_id_of
 
-_UUID: Final = len("00000000-0000-0000-0000-000000000000")
-_BARE: Final = (_UUID, 22)
+_BARE: Final = (36, 22)
 """Lengths of ids that are only a UUID: in hexadecimal, and in the Base64 of Kafka's clients."""
 
 
@@ -29,7 +29,7 @@ class Names:
         """
         name = self._names.get(member_id)
         if name is None:
-            name = self._give(member_id, member_id[: -_UUID - 1] if len(member_id) > _UUID + 1 else member_id)
+            name = self._give(member_id, client_id_of(member_id) or member_id)
         return name
 
     def introduce(self, member_id: str, client: str) -> None:

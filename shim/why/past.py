@@ -11,7 +11,8 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.history import GroupHistory, Member, Membership
+from kafka_shim.trace.history import GroupHistory
+from kafka_shim.trace.members import Member, Membership
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
 

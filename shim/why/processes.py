@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from kafka_shim.trace.clients import Library, shows_poll_interval
-from kafka_shim.trace.history import MISSED_POLL, GroupHistory, Member, Membership
+from kafka_shim.trace.history import MISSED_POLL, GroupHistory
+from kafka_shim.trace.members import Member, Membership
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why.memberships import EVEN_S, closing_of, late_by, memberships_by_client
 from kafka_shim.why.past import client_of

@@ -10,7 +10,8 @@ import pytest
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.history import History, Member
+from kafka_shim.trace.history import History
+from kafka_shim.trace.members import Member
 from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.explanation import Explanation, as_json, explain
 from tests.why.provoked.cases import CONFLUENT, FRANZ, KP3, SARAMA
@@ -152,7 +153,7 @@ def test_a_client_that_was_refused_before_the_group_began_is_not_forgotten() -> 
     explanation = answer_to("billing", outside, healthy)
     assert (explanation.troubles[0].code, explanation.troubles[0].client) == (Diagnosis.JOIN_REFUSED, "hasty")
     assert not explanation.is_calm
-    # But a reader who asks for the time since then does not care.
+    # But a reader of the time since then does not care.
     group = explanation.history
     later = explain(group, list(group.rebalances)[1:])
     assert later is not None
