@@ -14,10 +14,10 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.sources.reasons import Because, bare, because, ids_in, refined
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.members import client_id_of
 
 Event = dict[str, Any]
 
-_UUID: Final = 36
 _AT_ONCE_MS: Final = 50
 """Lines of one request come within this time."""
 _FOLLOWUP_MS: Final = 3_000
@@ -356,8 +356,3 @@ class ClassicStory:
         self.state, self._round = "Dead", None
         self.members.clear()
         yield self._group("deleted", sign)
-
-
-def client_id_of(member: str) -> str:
-    """Return the client id in a member id: all before the hyphen and the UUID at its end; empty for a bare UUID."""
-    return member[: -_UUID - 1] if len(member) > _UUID + 1 and member[-_UUID - 1] == "-" else ""

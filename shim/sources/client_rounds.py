@@ -10,6 +10,7 @@ from typing import Final
 
 from kafka_shim.sources.clients import Client, Membership
 from kafka_shim.sources.signs import Sign, SignName
+from kafka_shim.trace.members import client_id_of
 
 _MEMBERS: Final = re.compile(r"(?:^\{|\), )(?P<member>[^{}]+?)=Assignment\(partitions=\[(?P<partitions>[^\]]*)\]")
 """A member in the assignments of Java's leader."""
@@ -103,23 +104,20 @@ def time_of(sign: Sign) -> int:
     return sign.time or 0
 
 
-def prefix_of(member_id: str) -> str:
-    """Return a member id without the dash and the UUID at its end: a client id, or an instance id."""
-    return member_id[:-37]
-
-
 def _find_replacing(now: Round, members: Members) -> None:
     """Find static members that joined without a new generation. Some libraries do not print the instance id: the member
     id begins with it.
     """
-    victims = {prefix_of(each) for each in now.joins if (its := members.membership(each)) and its.expulsion is not None}
+    victims = {
+        client_id_of(each) for each in now.joins if (its := members.membership(each)) and its.expulsion is not None
+    }
     holders: dict[str, str] = {}
     for member_id, sign in sorted(now.joins.items(), key=lambda each: time_of(each[1])):
-        client, prefix = members.client(member_id), prefix_of(member_id)
+        client, prefix = members.client(member_id), client_id_of(member_id)
         if client is None:
             continue
         if not client.instance and prefix in victims and time_of(sign) - now.ended > _LATE_MS:
-            for other in [each for each in now.joins if prefix_of(each) == prefix]:
+            for other in [each for each in now.joins if client_id_of(each) == prefix]:
                 its_client = members.client(other)
                 if its_client is not None:
                     its_client.instance = prefix

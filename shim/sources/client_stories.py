@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kafka_shim.sources.client_requests import ClientRequests
-from kafka_shim.sources.client_rounds import Members, Round, prefix_of, rounds_of, time_of
+from kafka_shim.sources.client_rounds import Members, Round, rounds_of, time_of
 from kafka_shim.sources.clients import OVERRUN, Client, ClientLogs
 from kafka_shim.sources.java_consumer import JAVA_CONSUMER
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.members import client_id_of
 
 NO_CAUSE: Final = "why the group rebalanced; add the broker's log"
 NO_NAMES: Final = "generations and member ids; set debug=cgrp, or add the broker's log"
@@ -69,24 +70,29 @@ class ClientStory:
         self._events: list[tuple[int, dict[str, Any]]] = []
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Yield the events in the order of time."""
+        """Yield the events in the order of time, without numbers."""
         rounds = rounds_of(self._clients, self._members)
-        before: Round | None = None
-        for now in rounds if not self._beside else ():
-            self._round(before, now)
-            before = now
-        for now in rounds if not self._has_epochs else ():
-            asks = {member_id: self._asked_at(member_id, now) for member_id in now.joins}
-            for sign, event in self._requests.joins(now, asks):
-                self._emit(sign, event)
-        for sign, event in self._requests.others():
-            self._emit(sign, event)
+        if not self._beside:
+            before: Round | None = None
+            for now in rounds:
+                self._round(before, now)
+                before = now
+        self._all_requests(rounds)
         if not self._beside:
             self._departures()
-        if not rounds and not self._beside:
-            self._nameless()
-        for seq, (at, event) in enumerate(sorted(self._events, key=lambda each: each[0]), 1):
-            yield {"seq": seq, "mono": at / 1000, "wall": at / 1000, "group": self.group, **event, "inferred": True}
+            if not rounds:
+                self._nameless()
+        for at, event in sorted(self._events, key=lambda each: each[0]):
+            yield {"mono": at / 1000, "wall": at / 1000, "group": self.group, **event, "inferred": True}
+
+    def _all_requests(self, rounds: Sequence[Round]) -> None:
+        if not self._has_epochs:
+            for now in rounds:
+                asks = {member_id: self._asked_at(member_id, now) for member_id in now.joins}
+                for sign, event in self._requests.joins(now, asks):
+                    self._emit(sign, event)
+        for sign, event in self._requests.others():
+            self._emit(sign, event)
 
     # Rebalances
 
@@ -235,7 +241,7 @@ class ClientStory:
             "event": "member",
             "member_id": member_id,
             "instance_id": (client.instance or None) if client is not None else None,
-            "client_id": client.name if client is not None else prefix_of(member_id),
+            "client_id": client.name if client is not None else client_id_of(member_id),
             "client_host": "",
             "change": change,
             "rule": "",

@@ -24,6 +24,7 @@ from kafka_shim.sources.librdkafka import LIBRDKAFKA
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.trace.clients import Library
 from kafka_shim.trace.history import GroupHistory
+from kafka_shim.trace.members import client_id_of
 
 PROGRAMS: Final[tuple[ClientProgram, ...]] = (
     *(JAVA, JAVA_CONSUMER, STREAMS, LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA),
@@ -41,8 +42,6 @@ _GOES_ON: Final = frozenset(
 _LOST: Final = frozenset({SignName.SESSION_LOST, SignName.THROWN_OUT, SignName.REPLACED})
 _LEAVING: Final = frozenset({"PREPARE_LEAVING", "LEAVING"})
 _IN_GROUP: Final = frozenset({"JOINING", "RECONCILING", "ACKNOWLEDGING", "STABLE"})
-_ID_LENGTH: Final = 37
-"""The dash and the UUID at the end of a member id."""
 _SOON_MS: Final = 3_000
 """librdkafka checks its poll interval every second, and its leave is on its way for a while."""
 QUARTER_MS: Final = 15 * 60 * 1000
@@ -84,14 +83,12 @@ class Client:
 
     @property
     def name(self) -> str:
-        """The client id; without it that of its member id, whose last 37 characters are a dash and a UUID; else its
-        file.
-        """
+        """The client id; without it that of its member id; else its file."""
         if self.client_id:
             return self.client_id
         if not self.memberships:
             return f"the client of {self.file}"
-        return self.memberships[0].member_id[:-_ID_LENGTH] or self.memberships[0].member_id
+        return client_id_of(self.memberships[0].member_id) or self.memberships[0].member_id
 
     @property
     def library(self) -> Library:
@@ -252,7 +249,7 @@ class ClientLogs:
         endings = self._endings.get(member_id)
         if endings:
             return min(endings, key=lambda each: abs((each.sign.time or at) - at))
-        nameless = self._endings.get(member_id[:-_ID_LENGTH], [])
+        nameless = self._endings.get(client_id_of(member_id), [])
         near = [each for each in nameless if each.sign.time is not None and abs(at - each.sign.time) <= _SOON_MS]
         return near[0] if len(near) == 1 else None
 

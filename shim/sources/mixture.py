@@ -41,7 +41,7 @@ class Mixture:
         for sign in signs:
             (of_clients if PROGRAM in sign.fields else of_brokers).append(sign)
         self._of_broker = {each.group for each in of_brokers if each.group}
-        self._clients = ClientLogs(self._shifted(of_brokers, of_clients))
+        self._clients = self._in_one_zone(of_brokers, ClientLogs(of_clients), of_clients)
         streams: list[Iterable[Event]] = [Story(self._group).events(map(self._clients.enriched, of_brokers))]
         if not of_brokers and of_clients:
             first = min(of_clients, key=lambda each: each.time or 0)
@@ -51,7 +51,7 @@ class Mixture:
             streams.append(list(story.events()))
             self._limits[group] = story.cannot_tell
         for seq, event in enumerate(heapq.merge(*streams, key=lambda each: each["wall"]), 1):
-            yield event | {"seq": seq}
+            yield {"event": event["event"], "seq": seq, **event}
 
     def finish(self, history: GroupHistory) -> None:
         """Complete the history of a group: libraries, members with a log, limits of the logs."""
@@ -66,20 +66,20 @@ class Mixture:
             return [self._group] if self._group in groups or not groups else []
         return groups or ([NAMELESS] if self._clients.clients else [])
 
-    def _shifted(self, of_brokers: Iterable[Sign], of_clients: list[Sign]) -> Iterator[Sign]:
-        """Yield the clients' signs in the zone of the brokers; without these, in that of the first client."""
+    def _in_one_zone(self, of_brokers: Iterable[Sign], clients: ClientLogs, of_clients: Iterable[Sign]) -> ClientLogs:
+        """Return the clients in the zone of the brokers; without these, in that of the first client."""
         times: Mapping[tuple[str, int], int] = {
             (each.group, int(each.fields["generation"])): each.time
             for each in of_brokers
             if each.name in _BEGIN and each.time is not None
         }
-        clients = ClientLogs(of_clients)
         offsets = clients.offsets(times or clients.times())
         self.notes = [offset_text(file, offset) for file, offset in offsets.items()]
-        for sign in of_clients:
-            offset = offsets.get(sign.line.file, 0)
-            time = sign.time
-            if time is None or not offset or sign.line.zoned:
-                yield sign
-            else:
-                yield sign._replace(line=sign.line._replace(time=time - offset))
+        return ClientLogs(_moved(each, offsets) for each in of_clients) if offsets else clients
+
+
+def _moved(sign: Sign, offsets: Mapping[str, int]) -> Sign:
+    offset, time = offsets.get(sign.line.file, 0), sign.time
+    if time is None or not offset or sign.line.zoned:
+        return sign
+    return sign._replace(line=sign.line._replace(time=time - offset))

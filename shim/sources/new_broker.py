@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafka_shim.sources.both_brokers import BOTH_BROKERS
 from kafka_shim.sources.patterns import Pattern, Program
 from kafka_shim.sources.signs import SignName
 
@@ -34,16 +35,6 @@ _CLASSIC: Final = (
         "Assignment received from leader ",
     ),
     Pattern(
-        SignName.NO_PARTITIONS,
-        r"Setting empty assignments for members (?P<members>.*) of (?P<group>.+) for generation (?P<generation>\d+)",
-        "Setting empty assignments for members ",
-    ),
-    Pattern(
-        SignName.NO_PARTITIONS,
-        r"Sending empty assignment to member (?P<member>.+) of (?P<group>.+) for generation (?P<generation>\d+)",
-        "Sending empty assignment to member ",
-    ),
-    Pattern(
         SignName.ID_GIVEN,
         r"Dynamic member with unknown member id joins group (?P<group>.+?) in (?P<state>\w+) state\. "
         r"Created a new member id (?P<member>.+?) and requesting the member to rejoin",
@@ -68,31 +59,15 @@ _CLASSIC: Final = (
         " and unknown member id joins group ",
     ),
     Pattern(
-        SignName.STATIC_REPLACED,
-        r"Static member with groupInstanceId=(?P<instance>.+?) and unknown member id joins group (?P<group>.+?) in "
-        r"(?P<state>\w+) state\. Replacing previously mapped member (?P<member>.+?) with this groupInstanceId",
-        " and unknown member id joins group ",
-    ),
-    Pattern(
         SignName.STATIC_UNCHANGED,
-        r"Static member which joins during \w+ stage .*will not trigger rebalance",
-        "will not trigger rebalance",
+        r"Static member which joins during \w+ stage .*will not trigger (?:a )?rebalance",
+        "will not trigger ",
     ),
     Pattern(
         SignName.FENCED,
         r"Request memberId=(?P<member>.+?) for static member with groupInstanceId=(?P<instance>.+?) is fenced by "
         r"existing memberId=(?P<new>.+?) during operation (?P<operation>[\w-]+)",
         " is fenced by existing memberId=",
-    ),
-    Pattern(
-        SignName.EXPIRED,
-        r"Member (?P<member>.+) in group (?P<group>.+?) has failed, removing it from the group",
-        " has failed, removing it from the group",
-    ),
-    Pattern(
-        SignName.PENDING_EXPIRED,
-        r"Pending member (?P<member>.+) in group (?P<group>.+?) has been removed after session timeout expiration",
-        " has been removed after session timeout expiration",
     ),
     Pattern(
         SignName.LEFT,
@@ -115,21 +90,6 @@ _CLASSIC: Final = (
         r"Group leader \[memberId: (?P<member>.+?), groupInstanceId: (?P<instance>.+?)\] failed to join before the "
         r"rebalance timeout\. Member (?P<leader>.+?) was elected",
         " failed to join before the rebalance timeout",
-    ),
-    Pattern(
-        SignName.NOBODY_REJOINED,
-        r"Group (?P<group>.+) could not complete rebalance because no members rejoined",
-        " could not complete rebalance because no members rejoined",
-    ),
-    Pattern(
-        SignName.NOT_SYNCED,
-        r"Group (?P<group>.+) removed members who haven't sent their sync request: (?P<members>.*)",
-        " members who haven't sent their sync request: ",
-    ),
-    Pattern(
-        SignName.EMPTY,
-        r"Group (?P<group>.+) with generation (?P<generation>\d+) is now empty",
-        " is now empty",
     ),
     # DEBUG
     Pattern(SignName.NOTHING, r"Cannot complete join phase of group .* because not all", "Cannot complete join phase"),
@@ -311,11 +271,6 @@ _COORDINATOR: Final = (
         r"(?P<generation>\d+)",
         "[GroupId=",
     ),
-    Pattern(
-        SignName.GROUPS_DELETED,
-        r"The following groups were deleted: (?P<groups>.*?)\. A total of ",
-        "The following groups were deleted: ",
-    ),
     # To 4.2
     Pattern(
         SignName.WRITE_FAILED,
@@ -334,7 +289,6 @@ _COORDINATOR: Final = (
     ),
     Pattern(SignName.NOTHING, r"(?:Scheduling|Started|Finished) (?:loading|unloading) ", "loading "),
     Pattern(SignName.NOTHING, r"Generated \d+ tombstone records ", " tombstone records "),
-    Pattern(SignName.NOTHING, r"(?:Starting up|Startup complete|Shutting down|Shutdown complete)\.", "."),
     Pattern(SignName.NOTHING, r"The write event .* for the timer ", "The write event "),
 )
 
@@ -342,7 +296,7 @@ NEW_BROKER: Final = Program(
     "broker",
     r"\[GroupCoordinator id=(?P<broker>\d+)(?: topic=\S+)?(?: partition=(?P<partition>\d+))?\]:? ",
     # Those of streams groups have two brackets, the second of which would be taken for a part of the group.
-    (*_CLASSIC, *_OF_STREAMS, *_CONSUMER, *_COORDINATOR),
+    (*_CLASSIC, *_OF_STREAMS, *_CONSUMER, *_COORDINATOR, *BOTH_BROKERS),
     ("[GroupCoordinator id=", "org.apache.kafka.coordinator.group."),
 )
 """A broker of Kafka 4.0 to 4.4."""

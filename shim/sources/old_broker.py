@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafka_shim.sources.both_brokers import BOTH_BROKERS
 from kafka_shim.sources.patterns import Pattern, Program
 from kafka_shim.sources.signs import SignName
 
@@ -40,17 +41,6 @@ OLD_BROKER: Final = Program(
             r"(?P<generation>\d+)(?:\. The group has (?P<members>\d+) members)?",
             "Assignment received from leader ",
         ),
-        Pattern(
-            SignName.NO_PARTITIONS,
-            r"Setting empty assignments for members (?P<members>.*) of (?P<group>.+) for generation "
-            r"(?P<generation>\d+)",
-            "Setting empty assignments for members ",
-        ),
-        Pattern(
-            SignName.NO_PARTITIONS,
-            r"Sending empty assignment to member (?P<member>.+) of (?P<group>.+) for generation (?P<generation>\d+)",
-            "Sending empty assignment to member ",
-        ),
         # DEBUG to 2.8
         Pattern(
             SignName.ID_GIVEN,
@@ -75,12 +65,6 @@ OLD_BROKER: Final = Program(
             SignName.STATIC_JOINED,
             r"Static member with groupInstanceId=(?P<instance>.+?) and unknown member id joins group (?P<group>.+?) in "
             r"(?P<state>\w+) state\. Created a new member id (?P<member>.+?) for this member",
-            " and unknown member id joins group ",
-        ),
-        Pattern(
-            SignName.STATIC_REPLACED,
-            r"Static member with groupInstanceId=(?P<instance>.+?) and unknown member id joins group (?P<group>.+?) in "
-            r"(?P<state>\w+) state\. Replacing previously mapped member (?P<member>.+?) with this groupInstanceId",
             " and unknown member id joins group ",
         ),
         Pattern(
@@ -110,16 +94,6 @@ OLD_BROKER: Final = Program(
             r"given member\.id (?P<member>.+?) is identified as a known static member (?P<instance>.+?), but not "
             r"matching the expected member\.id (?P<new>.+?) during (?P<operation>[\w-]+), will respond",
             " is identified as a known static member ",
-        ),
-        Pattern(
-            SignName.EXPIRED,
-            r"Member (?P<member>.+) in group (?P<group>.+?) has failed, removing it from the group",
-            " has failed, removing it from the group",
-        ),
-        Pattern(
-            SignName.PENDING_EXPIRED,
-            r"Pending member (?P<member>.+) in group (?P<group>.+?) has been removed after session timeout expiration",
-            " has been removed after session timeout expiration",
         ),
         Pattern(
             SignName.LEFT,
@@ -160,22 +134,6 @@ OLD_BROKER: Final = Program(
             r"Group leader \[member\.id: (?P<member>.+?), group\.instance\.id: (?P<instance>.+?)\] failed to join "
             r"before rebalance timeout, while new leader (?P<leader>.+?) was elected",
             " failed to join before rebalance timeout",
-        ),
-        Pattern(
-            SignName.NOBODY_REJOINED,
-            r"Group (?P<group>.+) could not complete rebalance because no members rejoined",
-            " could not complete rebalance because no members rejoined",
-        ),
-        # DEBUG since 2.8.1
-        Pattern(
-            SignName.NOT_SYNCED,
-            r"Group (?P<group>.+) removed members who haven't sent their sync request: (?P<members>.*)",
-            " members who haven't sent their sync request: ",
-        ),
-        Pattern(
-            SignName.EMPTY,
-            r"Group (?P<group>.+) with generation (?P<generation>\d+) is now empty",
-            " is now empty",
         ),
         Pattern(
             SignName.DEAD, r"Group (?P<group>.+) is dead, skipping rebalance stage", " is dead, skipping rebalance"
@@ -228,17 +186,12 @@ OLD_BROKER: Final = Program(
             "Appending metadata message for group ",
         ),
         Pattern(
-            SignName.GROUPS_DELETED,
-            r"The following groups were deleted: (?P<groups>.*?)\. A total of ",
-            "The following groups were deleted: ",
-        ),
-        Pattern(
             SignName.NOTHING,
             r"(?:Scheduling|Finished) (?:loading|unloading) (?:of )?offsets and group metadata",
             " offsets and group metadata",
         ),
-        Pattern(SignName.NOTHING, r"(?:Starting up|Startup complete|Shutting down|Shutdown complete)\.", "."),
         Pattern(SignName.NOTHING, r"Removed \d+ (?:expired )?offsets ", " offsets "),
+        *BOTH_BROKERS,
     ),
     ("[GroupCoordinator ", "[GroupMetadataManager ", "kafka.coordinator.group."),
 )

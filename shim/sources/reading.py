@@ -1,7 +1,7 @@
 """`Reading`: the signs of several files, merged by time, and counts of understood lines.
 
-Rotated files of one log are read one after the other, and logs of several brokers side by side, so that memory does
-not grow with their size. Lines with one stamp keep their order.
+Rotated files of one log are read one after the other, and logs of several brokers side by side: no file is in memory as
+a whole. Lines with one stamp keep their order.
 """
 
 from __future__ import annotations

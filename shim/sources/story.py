@@ -28,23 +28,17 @@ class Story:
         self._of_member: dict[str, str] = {}
         self._held: set[str] = set()
         self._topic_created: int | None = None
-        self._seq = 0
 
     def events(self, signs: Iterable[Sign]) -> Iterator[Event]:
-        """Yield the events of signs, numbered from 1 on."""
+        """Yield the events of signs, without numbers."""
+        is_first = True
         for sign in signs:
-            if self._seq == 0:
-                at = (sign.time or 0) / 1000
-                yield self._numbered(head(at, sign.where))
-            for event in self._take(sign):
-                yield self._numbered(event)
+            if is_first:
+                yield head((sign.time or 0) / 1000, sign.where)
+                is_first = False
+            yield from self._take(sign)
         for name in list(self._held):
-            for event in self._stories[name].flush():
-                yield self._numbered(event)
-
-    def _numbered(self, event: Event) -> Event:
-        self._seq += 1
-        return {"event": event["event"], "seq": self._seq, **event}
+            yield from self._stories[name].flush()
 
     def _take(self, sign: Sign) -> Iterator[Event]:
         for name in list(self._held):

@@ -94,7 +94,7 @@ def judged(recording: Recording, source: str) -> Judged:
     if not remedies and not truth["remedies"]:
         marks["remedy"] = Mark.NOT_DUE
     possible = possible_of(recording, source)
-    # A calm answer may name what its source cannot show.
+    # A calm answer may name facts that its source cannot show.
     has_limits = "calm" not in possible and bool(answer.get("cannot_tell"))
     is_false_calm = truth["calm"] is False and bool(answer.get("calm")) and not has_limits
     if truth["calm"] == "either":

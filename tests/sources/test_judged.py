@@ -6,13 +6,16 @@ The recordings that are set aside were first judged when the rules had been writ
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from kafka_shim.commands.logs import PROGRAMS
+from kafka_shim.sources.reading import Reading
 from tests.sources.judge import BROKER, CLIENTS, PAGE, TOGETHER, Judged, Mark, all_judged, renewed
-from tests.sources.recordings import ASIDE, FOLDER, RECORDINGS, recorded
+from tests.sources.recordings import ASIDE, FOLDER, RECORDINGS, Recording, recorded
 
 
 @cache
@@ -32,6 +35,13 @@ def test_every_recording_is_there() -> None:
     aside = set(ASIDE.read_text().split())
     assert aside < names
     assert len(aside) == round(len(names) / 3) or len(aside) * 3 >= len(names) - 3
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda each: f"{each.release}/{each.name}")
+def test_every_line_about_groups_is_understood(recording: Recording) -> None:
+    reading = Reading(PROGRAMS, zone=UTC)
+    assert list(reading.signs(sorted(recording.folder.glob("*.gz"))))
+    assert (reading.unknown, reading.example) == (0, "")
 
 
 def test_no_group_is_called_calm_that_is_not() -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_shim.sources.mixture import Mixture
 from kafka_shim.sources.new_broker import NEW_BROKER
 from kafka_shim.sources.old_broker import OLD_BROKER
 from kafka_shim.sources.reading import Reading
-from kafka_shim.sources.story import Story
 from kafka_shim.trace import schema
 from kafka_shim.trace.history import GroupHistory, History
 from tests.examples import examples
@@ -26,7 +26,7 @@ def read(tmp_path: Path, *logs: bytes, group: str | None = None) -> tuple[Readin
     for file, log in zip(files, logs, strict=True):
         file.write_bytes(log)
     reading = Reading([OLD_BROKER, NEW_BROKER], group=group)
-    return reading, list(Story(group).events(reading.signs(files)))
+    return reading, list(Mixture(group).events(reading.signs(files)))
 
 
 def history_of(events: Sequence[dict[str, Any]], group: str = "billing") -> GroupHistory:
