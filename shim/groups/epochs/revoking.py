@@ -78,22 +78,22 @@ class RevokingMember(EpochMember):
         return Situation.OWNS_NOTHING if self.is_nothing(owned) else Situation.MAY_OWN
 
     @staticmethod
+    @abstractmethod
     def may_own(owned: Any, assignment: Any) -> bool:
         """Return True if a member that reports `owned` may own a part of an assignment; None may be all of it."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def is_nothing(owned: Any) -> bool:
         """Return True if a heartbeat says that its member owns nothing."""
-        raise NotImplementedError
 
+    @abstractmethod
     def has_all(self, owned: Any) -> bool:
         """Return True if a heartbeat has a list, and all of the list is assigned to the member."""
-        raise NotImplementedError
 
+    @abstractmethod
     def away(self) -> RevokingMember:
         """Return the member after it left for a while, with its assignment."""
-        raise NotImplementedError
 
 
 _M = TypeVar("_M", bound=RevokingMember)
