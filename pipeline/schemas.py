@@ -534,7 +534,7 @@ TABLES: Final[dict[str, Table]] = {
 """Every table by name, in the order in which they are built."""
 
 PARTITIONED: Final = frozenset(name for name, table in TABLES.items() if _BUCKET in table.columns)
-"""The tables whose files are partitioned by day and bucket."""
+"""The tables with files partitioned by day and bucket."""
 
 STEADY: Final = {"events": "commit_events", "requests": "renewals"}
 """By table: the place for commits and for requests of `STEADY_APIS`, which stable groups send.

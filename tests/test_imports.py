@@ -14,7 +14,7 @@ PACKAGE = ROOT / "kafka_shim"
 OLD_NAMES = {"apis", "persistence", "shim", "conformance", "pipeline"}
 OLD_NAME = re.compile(rf"(?<![\w.])(?:{'|'.join(sorted(OLD_NAMES))})\b")
 
-# Folder -> our own packages it may import besides itself. The order is that of the house.
+# Folder -> our own packages it may import beside itself. The order is that of the house.
 HOUSE = {
     "kafka_shim.apis": set(),
     "kafka_shim.persistence": {"kafka_shim.apis"},
@@ -94,7 +94,7 @@ HOUSE = {
         "kafka_shim.experiments",
     },
     "kafka_shim.commands": {
-        # `kafka-shim designs` computes what they cost.
+        # `kafka-shim designs` computes their cost.
         "kafka_shim.experiments",
         "kafka_shim.security",
         "kafka_shim.apis",
@@ -484,7 +484,7 @@ def test_the_check_finds_a_circle_of_files() -> None:
 
 
 def test_experiments_come_in_by_their_entry_points_alone() -> None:
-    """No module but the list of entry points names a module of theirs, where imports cannot be seen either."""
+    """No module but the list of entry points names a module of an experiment, where imports cannot be seen either."""
     outside = [path for path in MODULES if not within(module_name(path), {"kafka_shim.experiments"})]
     naming = {module_name(path) for path in outside if "kafka_shim.experiments." in path.read_text()}
     # Public names of tests, and a command without a server, have their own imports.

@@ -41,7 +41,7 @@ def rounds(events: DataFrame) -> DataFrame:
     is_stable = (F.col("event") == "state") & (F.col("to_state") == "Stable")
     numbered = relevant.withColumns(
         {
-            # A static member that returns reaches an epoch whose round is over: that is no arrival.
+            # A static member that returns reaches an epoch after its round is over: that is no arrival.
             "is_over": F.last(F.when(is_stable, F.struct("turn", "seq")), ignorenulls=True).over(order)
             > F.last(F.when(F.col("event") == "epoch", F.struct("turn", "seq")), ignorenulls=True).over(order),
             "round": F.count(F.when(F.col("event") == "epoch", 1)).over(order),
@@ -89,7 +89,7 @@ def rounds(events: DataFrame) -> DataFrame:
         }
     )
     nothing = F.lit(None)
-    # A round whose target was never computed has no first half, and no duration.
+    # A round without a computed target has no first half, and no duration.
     waited = F.least(
         *(F.coalesce(each, F.lit(0.0)) for each in (F.col("began.waits_ms").cast("double"), F.col("join_ms")))
     )

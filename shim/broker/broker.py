@@ -340,7 +340,7 @@ class Broker:
         return deadline
 
     def expire(self, now: float) -> None:
-        """Answer the parked fetches whose wait is over, release records whose lock has run out, and let retention and
+        """Answer the parked fetches after their wait, release records after their lock, and let retention and
         compaction remove records."""
         for upkeep in self._upkeep:
             if now >= upkeep.due:
@@ -354,7 +354,7 @@ class Broker:
         self._upkeep.append(rule)
 
     def forget(self, exchange: object) -> None:
-        """Drop a parked request whose connection has ended."""
+        """Drop a parked request of a closed connection."""
         self.fetches.drop(exchange)
         self.share.drop(exchange)
 

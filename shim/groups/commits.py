@@ -35,7 +35,7 @@ _MAX_TOGETHER = 256
 """Up to this number the offsets of a commit are stored as one object, which lives while any of them is the newest of
 its partition."""
 _EXPIRE_BY_SETTING = {count: (-1,) * count for count in range(_MAX_TOGETHER + 1)}
-"""Expire timestamps by number of offsets, for offsets whose retention is the setting."""
+"""Expire timestamps by number of offsets, for offsets with the retention of the setting."""
 _BATCH_BYTES = 61
 _RECORD_BYTES = 128
 """Upper bound for the bytes of a record without its texts."""
@@ -152,7 +152,7 @@ class Commit:
         return [_utf16_length(text) > limit for text in self.metadata]
 
     def has_room(self, shard: Shard) -> bool:
-        """Return True if its records fit into one batch, whatever the offsets."""
+        """Return True if its records fit into one batch, for any offsets."""
         if self.size_bound <= shard.topics.max_batch_bytes:
             return True
         records = [

@@ -1,4 +1,4 @@
-"""Types that rules and the server exchange besides messages.
+"""Types that rules and the server exchange beside messages.
 
 A rule gets a request, its sender (`Client`) and an opaque object to reply to; it returns its answer, `PARKED` or
 `NO_REPLY`, or raises `Refusal` before it has written anything.
@@ -81,7 +81,7 @@ class Client(NamedTuple):
 
 class TopicRights(Protocol):
     """The topics that principals may describe. `of_members`: a pattern shows each member its own, not those of the one
-    whose heartbeat had it resolved."""
+    that had it resolved."""
 
     of_members: bool
 

@@ -182,7 +182,7 @@ def expire(shard: Shard, now: float) -> int:
     """Delete expired offsets, then the groups without any offset; return the number of offsets.
 
     One pass of semantics 3.4. Offsets in an open transaction stay. An Empty group without offsets is deleted at the
-    next pass, whatever its age.
+    next pass, at any age.
     """
     wall_ms = shard.wall_ms(now)
     retention_ms = shard.config.offsets_retention_minutes * 60_000

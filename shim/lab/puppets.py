@@ -112,7 +112,7 @@ class Script:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """State of a member whose place a puppet takes.
+    """State of a member that a puppet replaces.
 
     Its next heartbeat is due at `beats_at`, seconds of the coordinator's clock. In the classic protocol, if it `joins`
     it was in the middle of a rebalance, and sends its last JoinGroup again: `offers` are its assignors with their
@@ -165,7 +165,7 @@ class Puppet:
         # All heartbeats that are accepted have equal answers.
         self._accepted_answer = b""
         self._protocol = ""
-        # The metadata of the member whose place it took, until its first JoinGroup is answered.
+        # The metadata of the member that it replaced, until its first JoinGroup is answered.
         self._offers: Sequence[tuple[str, bytes]] = ()
 
     @classmethod

@@ -33,7 +33,7 @@ Event = dict[str, Any]
 
 
 class _GenerationAnswers:
-    """A generation some of whose answers have passed."""
+    """A generation with answers of which some have passed."""
 
     def __init__(self, generation: int, ended: float) -> None:
         self.generation = generation
@@ -252,7 +252,7 @@ class Group:
     # Rounds
 
     def conclude(self) -> None:
-        """End the round whose answers have passed, if there is one."""
+        """End the round after its answers, if there is one."""
         gathering, self.gathering = self.gathering, None
         if gathering is None:
             return

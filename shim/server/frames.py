@@ -36,7 +36,7 @@ _SECRET: Final = frozenset(
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
     )
 )
-"""The beginnings of requests whose bytes are never kept, because they or their answers hold passwords."""
+"""The beginnings of requests with bytes that are never kept, because they or their answers hold passwords."""
 _ID_REQUIRED_SINCE: Final = 4
 """The first version of JoinGroup in which a new member gets an id and joins again with it (KIP-394)."""
 

@@ -1,4 +1,4 @@
-"""The requests of administrators about users of SCRAM, for a server whose listeners have it."""
+"""The requests of administrators about users of SCRAM, for a server with listeners that have it."""
 
 from __future__ import annotations
 

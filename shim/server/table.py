@@ -32,8 +32,8 @@ _pack_size: Final = struct.Struct(">i").pack
 class Endpoint:
     """One version of one API. `calls` counts its requests.
 
-    `constants` are whole answers by error code, for an API whose answers hold only an error code. Each has two parts;
-    the correlation id goes between them.
+    `constants` are whole answers by error code, for an API that answers only an error code. Each has two parts; the
+    correlation id goes between them.
     """
 
     __slots__ = (
@@ -83,7 +83,7 @@ class Endpoint:
         return f"<Endpoint {self.api.name} {self.version}>"
 
     def decode(self, frame: bytes, offset: int, broker: Broker) -> Any:
-        """Decode the request whose body begins at `offset`, in its newest form. Raises DecodeError."""
+        """Decode the request with a body that begins at `offset`, in its newest form. Raises DecodeError."""
         request, _ = self._decode(frame, offset, self._elements)
         if self._normalise is not None:
             self._normalise(request, self.version)

@@ -1,4 +1,4 @@
-"""Groups go on from the store of another release: 4.3 and 4.4 read the records of 4.2, and 4.2 reads theirs."""
+"""Groups go on from the store of another release: 4.3 and 4.4 read the records of 4.2, and 4.2 reads their records."""
 
 from __future__ import annotations
 

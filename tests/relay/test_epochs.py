@@ -32,7 +32,7 @@ class Life:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: str, seed: int, interval_ms: int = 0) -> None:
         self.kind = kind
         self.rng = random.Random(seed)
-        # Within an assignment interval a member may expire whose epoch no answer has, so a relay does not learn of it.
+        # A member may expire within an assignment interval before an answer has its epoch: a relay does not see it.
         config = {f"group.{each}.assignment.interval.ms": str(interval_ms) for each in MAKERS}
         config["group.streams.initial.rebalance.delay.ms"] = "0"
         self.recorded = Recorded(monkeypatch, seed, **config)

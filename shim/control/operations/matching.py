@@ -23,7 +23,7 @@ else:
     FailureName = Enum("FailureName", {each.name: each.name for each in ErrorCode if each})
 
 API_NAMES: Final = sorted(api.name for api in APIS.values())
-"""Names of Kafka's APIs, for the schema; a server with experiments accepts the names of theirs too."""
+"""Names of Kafka's APIs, for the schema; a server with experiments accepts the names of their APIs too."""
 
 Api = Annotated[str, Meta(description="Name of an API.", extra_json_schema={"enum": API_NAMES})]
 

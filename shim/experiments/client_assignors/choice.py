@@ -40,7 +40,7 @@ def elect(members: Collection[Member]) -> str | None:
 
 
 def computers(members: Collection[Member], name: str) -> set[str]:
-    """Return the ids of the members whose assignor of this name reads the metadata of all of them."""
+    """Return the ids of the members with an assignor of this name that reads the metadata of all of them."""
     offered = {member.member_id: assignor_of(member, name) for member in members}
     assignors = {member_id: assignor for member_id, assignor in offered.items() if assignor is not None}
     versions = [assignor.metadata_version for assignor in assignors.values()]

@@ -47,7 +47,7 @@ class Delegation:
 
 
 class ClientAssignedGroup(ConsumerGroup):
-    """A group with its `delegation`, if any, and the members that did not finish theirs in time, `passed_over`."""
+    """A group with its `delegation`, if any, and the members that did not finish their own in time, `passed_over`."""
 
     __slots__ = ("delegation", "passed_over", "timer_of_delegation")
 

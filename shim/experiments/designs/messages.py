@@ -19,7 +19,7 @@ class PartitionsOfTopic(Struct):
 
 
 class BrokerJoinRequest(Message, versions="0"):
-    """`metadata` is a broker assignor's input about a member besides its topics."""
+    """`metadata` is a broker assignor's input about a member beside its topics."""
 
     group_id: str = field(string)
     session_timeout: int = field(int32)

@@ -141,7 +141,7 @@ def readable_assignment(protocol_type: str | None, data: bytes) -> Shares | int:
 
 
 def why_rejoined(group: ClassicGroup, member: Member, before: Protocols) -> Cause:
-    """Return the cause of a rebalance by a JoinGroup of `member`, whose protocols were `before`."""
+    """Return the cause of a rebalance by a JoinGroup of `member`, after the protocols `before`."""
     return why_joined_again(group.protocol_type, before, member.protocols, leads=group.leader == member.member_id)
 
 

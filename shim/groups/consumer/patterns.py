@@ -140,7 +140,7 @@ class Resolution:
         self._is_needed = False
 
     def _seen(self, pattern: str, matched: frozenset[str]) -> frozenset[str]:
-        """Return the topics of a pattern that count for the group: with ACLs, those that somebody may describe."""
+        """Return the topics of a pattern that count for the group: with ACLs, those that a member may describe."""
         group, rights = self._group, self._group.shard.topic_rights
         if rights is None:
             return matched

@@ -60,7 +60,7 @@ STEPS: Final[Mapping[tuple[MemberState, Situation], Step]] = {
 
 
 class TimerKind(StrEnum):
-    """Kind of a timer of a consumer group, besides those of all groups with epochs."""
+    """Kind of a timer of a consumer group, beside those of all groups with epochs."""
 
     JOIN = "join"
     """A classic member has to join again after REBALANCE_IN_PROGRESS (27)."""

@@ -2,7 +2,7 @@
 
 So a refused request changes nothing. `assign` computes a target assignment if the group epoch is ahead. `write` writes
 the records, adjusts timers and counters and reports to the trace, in the same order for every kind. A kind adds how it
-computes a target assignment, what makes a new epoch, and the steps of its members. After the common part of Kafka's
+computes a target assignment, the reasons of a new epoch, and the steps of its members. After the common part of Kafka's
 `consumerGroupHeartbeat`, `streamsGroupHeartbeat` and `shareGroupHeartbeat` (semantics 4.5).
 """
 

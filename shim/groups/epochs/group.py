@@ -32,7 +32,7 @@ class ReplayError(ValueError):
 
 
 class TimerKind(StrEnum):
-    """Kind of a timer of any group with epochs; a kind of group declares its own besides."""
+    """Kind of a timer of any group with epochs; a kind of group declares its own in addition."""
 
     SESSION = "session"
     REBALANCE = "rebalance"
@@ -86,7 +86,7 @@ class EpochGroup(ABC, Generic[_M, _A]):
     type: ClassVar[str]
     record_classes: ClassVar[RecordClasses]
     member_timers: ClassVar[tuple[StrEnum, ...]] = (TimerKind.REBALANCE,)
-    """Kinds of the timers of one member, besides its session."""
+    """Kinds of the timers of one member, beside its session."""
 
     _assignment_interval_ms: ClassVar[Setting]
     _session_timeout_ms: ClassVar[Setting]
@@ -284,7 +284,7 @@ class EpochGroup(ABC, Generic[_M, _A]):
         self.rebalance_epochs.pop(member_id, None)
 
     def fire(self, timer: Timer, now: float) -> None:
-        """Remove a member whose session ended, or that did not revoke its assignment in time.
+        """Remove a member after its session, or one that did not revoke its assignment in time.
 
         With another epoch than at the start of its rebalance timeout, it has revoked.
         """

@@ -77,7 +77,7 @@ def other_epoch(kind: str, epoch: int, member_epoch: int) -> Refusal:
 
 
 def unknown_state(kind: str, assigned: str) -> Refusal:
-    """Return the refusal of a member whose state a newer coordinator wrote: FENCED_MEMBER_EPOCH (110).
+    """Return the refusal of a member with a state of a newer coordinator: FENCED_MEMBER_EPOCH (110).
 
     `assigned` is `partitions` or `tasks`.
     """

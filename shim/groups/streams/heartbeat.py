@@ -108,8 +108,8 @@ def _invalid(sentence: str) -> Refusal:
 def heartbeat(
     shard: Shard, request: StreamsGroupHeartbeatRequest, client: Client, now: float, *, describes: bool = False
 ) -> Answer:
-    """Answer a heartbeat that has passed `check_request`. `describes`: v1+, whose answers may ask for a description of
-    the topology (KIP-1331).
+    """Answer a heartbeat that has passed `check_request`. `describes`: v1+, answers may ask for a description of the
+    topology (KIP-1331).
 
     Errors: UNKNOWN_SERVER_ERROR (-1), UNKNOWN_MEMBER_ID (25), INVALID_REQUEST (42), GROUP_ID_NOT_FOUND (69),
     GROUP_MAX_SIZE_REACHED (81), FENCED_INSTANCE_ID (82), FENCED_MEMBER_EPOCH (110), UNRELEASED_INSTANCE_ID (111),

@@ -65,7 +65,7 @@ STEPS: Final[Mapping[tuple[MemberState, Situation], Step]] = {
 
 
 class TimerKind(StrEnum):
-    """Kind of a timer of a streams group, besides those of all groups with epochs."""
+    """Kind of a timer of a streams group, beside those of all groups with epochs."""
 
     INITIAL = "initial"
     """Time for more members to join a group that was empty, before its first assignment."""

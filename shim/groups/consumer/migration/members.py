@@ -102,7 +102,7 @@ def _downgraded(
 
 
 def with_member_id(request: JoinGroupRequest, member_id: str) -> JoinGroupRequest:
-    """Return a request whose answer has this member id."""
+    """Return a request with this member id in its answer."""
     return JoinGroupRequest(group_id=request.group_id, member_id=member_id)
 
 
