@@ -1,6 +1,6 @@
 """Lines that the old and the new group coordinator of Kafka have in common, all of classic groups.
 
-Source: GroupCoordinator.scala and GroupMetadata.scala to 3.9, GroupMetadataManager.java and ClassicGroup.java since 4.0.
+Source: GroupCoordinator.scala and GroupMetadata.scala to 3.9; GroupMetadataManager.java and ClassicGroup.java later.
 """
 
 from __future__ import annotations
