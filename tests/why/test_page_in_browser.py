@@ -2,12 +2,15 @@
 
 import gzip
 import json
+from datetime import UTC
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
+from kafka_shim.commands.logs import Logs
 from kafka_shim.groups.classic.states import TRANSITIONS
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.testing import CoordinatorServer
@@ -16,6 +19,7 @@ from kafka_shim.trace.reconciliation import INTERVAL
 from kafka_shim.why.page import standalone
 from tests.browser import DRAWN, Browser
 from tests.relay.test_epochs import Life
+from tests.sources.recordings import RECORDINGS
 from tests.why.simulated import recorded
 
 pytestmark = pytest.mark.second_stage("a browser")
@@ -88,6 +92,25 @@ def test_a_relay_shows_the_wait_for_the_assignment_interval(
         assert [name for name, _ in phases] == [phase.name for phase in each.phases]
         assert [seconds for _, seconds in phases] == pytest.approx([each.seconds for each in each.phases], abs=0.001)
     assert browser.errors == []
+
+
+@pytest.mark.parametrize("name", ["poll-interval-exceeded-java-3.9.2", "a-consumer-is-paused-java-4.4.0-consumer"])
+def test_a_log_does_not_show_how_many_partitions_moved(browser: Browser, tmp_path: Path, name: str) -> None:
+    recording = next(each for each in RECORDINGS if each.name == name)
+    events = list(Logs([str(recording.folder / "server.log.gz")], UTC, recording.group).events())
+    page = tmp_path / "log.html"
+    page.write_bytes(standalone(b"".join(orjson.dumps(each) + b"\n" for each in events), "log"))
+    browser.open(page.as_uri())
+    browser.wait("page.model.groups.size === 1")
+    rebalances = browser.evaluate(
+        "[...page.model.groups.values()][0].rebalances.map((each) => [each.cause, each.moved])"
+    )
+    assert len(rebalances) >= 3
+    assert {moved for _, moved in rebalances} == {None}
+    rows = browser.evaluate(
+        "[...document.querySelectorAll('#rebalances tbody tr')].map((tr) => tr.cells[6].textContent)"
+    )
+    assert set(rows) == {""}
 
 
 def test_a_consumer_group_has_epochs_and_targets(browser: Browser, tmp_path: Path) -> None:

@@ -215,6 +215,8 @@ class Group {
     for (const [id, topics] of Object.entries(event.assignments)) this.member(id, at).target = partitionsOf(topics);
     if (!current?.epoch || current.targeted !== null) return;
     current.targeted = at;
+    // A log does not have the assignments.
+    if (event.where !== undefined) return;
     current.moved = 0;
     const rows = [];
     for (const member of this.present) {
@@ -299,8 +301,9 @@ class Group {
     }
     if (current && current.generation === event.generation) {
       current.assigned = at;
-      current.moved = moved;
-      this.divided(current, rows, current.members.length ? current.members : Object.keys(event.assignments));
+      // A log does not have the assignments.
+      current.moved = event.where === undefined ? moved : null;
+      if (event.where === undefined) this.divided(current, rows, current.members.length ? current.members : Object.keys(event.assignments));
     }
     this.state = "Stable";
   }
