@@ -126,6 +126,13 @@ class Logs:
         of_brokers = f" (of broker {' and '.join(brokers)})" if brokers else ""
         return f"{', '.join('standard input' if each == '-' else each for each in self._names)}{of_brokers}"
 
+    def scantiness(self, group: str) -> str:
+        """Return the sentence about logs with too few lines of a group."""
+        return (
+            f"The lines about {group} in {', '.join(self._names)} show the begin and the end of no rebalance. That does"
+            " not say that it had none: add more of the log, or the log of the broker."
+        )
+
     @property
     def silence(self) -> str:
         """The sentence about logs without a line of a coordinator of groups, or of a client about its group."""

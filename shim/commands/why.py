@@ -130,7 +130,9 @@ def why(
             list_groups(history, as_json=as_json_)
             source.report()
             return
-        group = _only(list(history.groups), name)
+        group = _only(list(history.groups or (source.reading.groups if source is not None else ())), name)
+    if source is not None and group in source.reading.groups and group not in history.groups:
+        stop(source.scantiness(group), NOTHING_IN_RANGE)
     group_history = history.groups.get(group)
     if group_history is None:
         # Standard input cannot be read a second time.

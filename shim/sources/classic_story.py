@@ -23,6 +23,14 @@ _AT_ONCE_MS: Final = 50
 _FOLLOWUP_MS: Final = 3_000
 """Members of a cooperative group join again within this time to give up partitions."""
 _FOLLOWUPS: Final = 2
+_ENDS: Final[dict[str, str]] = {
+    Cause.SESSION_EXPIRED: "expired",
+    Cause.MEMBER_LEFT: "left",
+    Cause.POLL_TIMEOUT_REASON: "left",
+    Cause.ADMIN_REMOVED: "left",
+    Cause.PENDING_SYNC_EXPIRED: "removed",
+}
+"""Changes of the members whose end is the cause of a rebalance."""
 _METHODS: Final = {SignName.ASSIGNED: "assignment", SignName.LEFT: "departure"}
 """Names of methods that differ from the name of their sign."""
 
@@ -93,7 +101,7 @@ class ClassicStory:
 
     def _preparing(self, sign: Sign) -> Iterator[Event]:
         grounds = because(sign.fields.get("cause", ""))
-        if grounds.cause == Cause.MEMBER_LEFT and not grounds.reason and grounds.members[0] in self.members:
+        if grounds.cause == Cause.MEMBER_LEFT and not grounds.reason and not self._has_gone(grounds.members[0], sign):
             self._held = sign
             return
         yield from self._begin(sign)
@@ -111,10 +119,21 @@ class ClassicStory:
             yield from self._add(trigger, sign, grounds.instance)
         elif grounds.cause == Cause.STATIC_REPLACED and grounds.instance and trigger not in self.members:
             yield from self._replace(trigger, grounds.instance, sign)
+        change = _ENDS.get(grounds.cause)
+        for member in grounds.members if change is not None else ():
+            # Some releases have no other line about it, and a log may lack it.
+            if not self._has_gone(member, sign):
+                yield from self._goes(member, change or "", sign)
         self._followups = self._followups + 1 if grounds.cause == Cause.COOPERATIVE_FOLLOWUP else 0
         self._round = Round(grounds.cause, trigger, sign.time or 0)
         self.generation = old
         yield self._state("PreparingRebalance", sign)
+
+    def _has_gone(self, member: str, sign: Sign) -> bool:
+        """True if a line just before says that a member left or expired."""
+        end = self._end
+        is_near = end is not None and (sign.time or 0) - (end.time or 0) <= _AT_ONCE_MS
+        return end is not None and is_near and end.member == member and member not in self.members
 
     def _cause(self, grounds: Because, sign: Sign) -> Because:
         """Return the cause of a rebalance with all that lines around say of it."""

@@ -21,6 +21,7 @@ from kafka_shim.sources.java_consumer import JAVA_CONSUMER
 from kafka_shim.sources.kafka_python import KAFKA_PYTHON
 from kafka_shim.sources.kafkajs import KAFKAJS
 from kafka_shim.sources.librdkafka import LIBRDKAFKA
+from kafka_shim.sources.reasons import bare
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.trace.clients import Library
 from kafka_shim.trace.history import GroupHistory
@@ -125,7 +126,7 @@ class Client:
         """Handle the next sign of this client."""
         self.signs.append(sign)
         self.group = sign.group or self.group
-        self.instance = sign.fields.get("instance", self.instance)
+        self.instance = bare(sign.fields.get("instance", self.instance))
         take = getattr(self, f"_{sign.name.lower()}", None)
         if take is not None:
             take(sign)

@@ -9,13 +9,42 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_shim.sources.client_program import ClientProgram
+from kafka_shim.sources.layouts import Line
 from kafka_shim.sources.patterns import Pattern
-from kafka_shim.sources.signs import SignName
+from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.trace.clients import Library
 
 _FENCED: Final = "FENCED_INSTANCE_ID"
 
-FRANZ_GO: Final = ClientProgram(
+_BALANCE: Final = ", balance_protocol: "
+_KEYS: Final = (
+    *("group", "member_id", "instance_id", "generation", "balance_protocol", "leader"),
+    *("err", "why", "how", "added", "lost", "input"),
+)
+"""Keys of the values beside a message of franz-go, in their order."""
+
+
+class FranzGo(ClientProgram):
+    """franz-go. Its own logger prints `message; key: value, key: value`; zap, slog and zerolog print fields."""
+
+    @property
+    def anchors(self) -> set[str]:
+        """Return the messages alone, and the ways to print a key that selects one."""
+        keys = {f'"{_BALANCE.strip(", :")}":', f" {_BALANCE.strip(', :')}="}
+        return {anchor.partition("; ")[0] for anchor in super().anchors} | keys
+
+    def sign(self, line: Line) -> Sign | None:
+        """Return the sign of a line; None if no pattern matches."""
+        values = {key: line.fields[key] for key in _KEYS if key in line.fields}
+        if values and "; " not in line.text:
+            if "member_id" in values and "generation" in values:
+                values = {key: values.get(key, "<nil>") for key in _KEYS if key in values or key == "instance_id"}
+            text = ", ".join(f"{key}: {value}" for key, value in values.items())
+            line = line._replace(text=f"{line.text}; {text}")
+        return super().sign(line)
+
+
+FRANZ_GO: Final = FranzGo(
     "franz-go",
     r"(?:\[[A-Z]+\] )?",
     (
@@ -24,7 +53,7 @@ FRANZ_GO: Final = ClientProgram(
             r"joined(?:, balancing group)?; group: (?P<group>.+?), member_id: (?P<member>.+?),"
             r" instance_id: (?P<instance>.+?), generation: (?P<generation>\d+), balance_protocol: (?P<protocol>.*?)"
             r", leader: (?P<leader>true|false)",
-            ", balance_protocol: ",
+            _BALANCE,
         ),
         Pattern(
             SignName.PARTITIONS_TAKEN,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Final, NamedTuple
 
@@ -99,6 +100,15 @@ _JUL_FIRST: Final = re.compile(r"(?P<stamp>[A-Z][a-z]{2} \d{1,2}, \d{4} \d{1,2}:
 _JUL: Final = re.compile(r"(?P<level>SEVERE|WARNING|INFO|CONFIG|FINE|FINER|FINEST): (?P<text>.*)", re.DOTALL)
 _LOGGER: Final = re.compile(rf" \((?P<logger>{_NAME})(?::\d+)?\)(?: \[(?P<thread>[^\]]*)\])?\s*$")
 
+_INSIDE: Final = re.compile(rf"[ :*`>|-](?=\[?{_MOMENT}\]?[ -])")
+"""The front of a line inside another: after the name of a file as grep prints it, in syslog, in Markdown."""
+_FRONT: Final = 300
+"""So many characters may stand before it."""
+_LOGFMT: Final = re.compile(r'(?P<name>[\w.-]+)=(?P<value>"(?:[^"\\]|\\.)*"|\S*)(?: |$)')
+_ZAP: Final = re.compile(
+    rf"(?P<ts>{_MOMENT})\t(?P<level>\w+)\t(?:[\w./@-]+:\d+\t)?(?P<msg>[^\t]+)(?:\t(?P<fields>\{{.*))?$"
+)
+
 _TEXTS: Final = ("message", "log", "msg", "MESSAGE")
 _TIMES: Final = ("@timestamp", "time", "timestamp", "ts", "instant")
 _LEVELS: Final = ("log.level", "level", "severity")
@@ -134,14 +144,14 @@ class Layouts:
         stamp: Stamp | None = None
         fields: dict[str, str] = {}
         for _ in range(_DEEPEST):
-            if text.startswith("{"):
-                parsed = _json(text)
-                if parsed is None:
-                    break
+            parsed = _structured(text)
+            if parsed is not None:
                 text, own, moment = parsed
                 fields.update(own)
                 stamp = (self._stamp(moment) if moment else None) or stamp
                 continue
+            if text.startswith("{"):
+                break
             match = next(filter(None, (each.match(text) for each in (_COMPOSE, _POD, _CRI, _COLLECTED))), None)
             if match is None:
                 break
@@ -169,7 +179,7 @@ class Layouts:
                 self._twelve_hours(first["stamp"]),
                 {"level": match["level"], "logger": first["logger"]},
             )
-        match = next(filter(None, (each.match(text) for each in _LAYOUTS)), None)
+        match = _layout_of(text)
         stamp: Stamp | None = None
         fields = {}
         if match is not None:
@@ -223,8 +233,44 @@ def _in_zone_of(inner: Stamp, outer: Stamp) -> Stamp:
     return Stamp(inner.time - quarters, inner.resolution, True)
 
 
+def _layout_of(text: str) -> re.Match[str] | None:
+    """Return the match of the layout of a line, perhaps inside another line; None if it has none."""
+    match = next(filter(None, (each.match(text) for each in _LAYOUTS)), None)
+    inside = None if match is not None else _INSIDE.search(text, 0, _FRONT)
+    if inside is None:
+        return match
+    part = text[inside.end() :].rstrip("*`")
+    return next(filter(None, (each.match(part) for each in _LAYOUTS)), None)
+
+
 def _groups_of(match: re.Match[str]) -> dict[str, str]:
     return {name: value for name, value in match.groupdict().items() if value is not None}
+
+
+def _structured(text: str) -> tuple[str, dict[str, str], str] | None:
+    """Return the text, the fields and the stamp of a line of JSON, of logfmt or of zap's console; None if it is none of
+    them, or has no text.
+    """
+    if text.startswith("{"):
+        return _json(text)
+    if text.startswith(("time=", "level=", "ts=")):
+        values = {name: _unquoted(value) for name, value in _LOGFMT.findall(text)}
+        return _sorted_out(values)
+    match = _ZAP.match(text)
+    if match is None:
+        return None
+    values = {"ts": match["ts"], "level": match["level"], "msg": match["msg"]}
+    with suppress(orjson.JSONDecodeError):
+        values.update(_flat(orjson.loads(match["fields"] or "{}")))
+    return _sorted_out(values)
+
+
+def _unquoted(value: str) -> str:
+    """Return a value of logfmt without its quotes."""
+    try:
+        return str(orjson.loads(value)) if value.startswith('"') else value
+    except orjson.JSONDecodeError:
+        return value.strip('"')
 
 
 def _json(text: str) -> tuple[str, dict[str, str], str] | None:
@@ -239,19 +285,20 @@ def _json(text: str) -> tuple[str, dict[str, str], str] | None:
             return orjson.loads(f'"{cut["text"]}"'), {}, ""
         except orjson.JSONDecodeError:
             return cut["text"], {}, ""
-    if not isinstance(value, dict):
-        return None
-    values = dict(_flat(value))
+    return _sorted_out(dict(_flat(value))) if isinstance(value, dict) else None
+
+
+def _sorted_out(values: dict[str, str]) -> tuple[str, dict[str, str], str] | None:
+    """Return the text, the other fields and the stamp of the values of a line; None if it has no text."""
     message = next((values.pop(name) for name in _TEXTS if name in values), None)
     if message is None:
         return None
     moment = next((values.pop(name) for name in _TIMES if name in values), "")
-    fields = values
     for name, names in (("level", _LEVELS), ("logger", _LOGGERS)):
-        value_ = next((values.pop(each) for each in names if each in values), "")
-        if value_:
-            fields[name] = value_
-    return message, fields, moment
+        value = next((values.pop(each) for each in names if each in values), "")
+        if value:
+            values[name] = value
+    return message, values, moment
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -259,5 +306,7 @@ def _flat(value: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterato
     for name, each in value.items():
         if isinstance(each, dict) and depth < _DEEPEST:
             yield from _flat(each, f"{prefix}{name}.", depth + 1)
+        elif isinstance(each, bool):
+            yield f"{prefix}{name}", str(each).lower()
         elif isinstance(each, (str, int, float)):
             yield f"{prefix}{name}", str(each)

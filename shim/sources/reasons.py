@@ -66,7 +66,7 @@ _OF_CLIENTS: Final = (
     ("does not match the current subscription", Cause.SUBSCRIPTION_CHANGED),
 )
 """Words of clients, and the cause that they make of the broker's."""
-_NONE: Final = frozenset({"", "None", "null", "not provided"})
+_NONE: Final = frozenset({"", "None", "null", "<nil>", "not provided"})
 
 
 def because(words: str) -> Because:
@@ -92,7 +92,7 @@ def refined(cause: str, reason: str) -> str:
 
 
 def bare(value: str) -> str:
-    """Return a value as brokers print it, `Some(x)` or `x`, without its wrapper; empty for `None` and `null`."""
+    """Return a value as brokers print it, `Some(x)` or `x`, without its wrapper; empty for `None`, `null`, `<nil>`."""
     if value.startswith("Some(") and value.endswith(")"):
         value = value[5:-1]
     return "" if value in _NONE else value

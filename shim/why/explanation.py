@@ -194,10 +194,19 @@ class Explanation:
         head = self._head()
         if not findings:
             return f"{head}."
-        clauses = [clause_of(each) for each in (self.troubles or findings)[:2]]
-        if not self.troubles:
-            del clauses[1:]
-        return f"{head}: {'; and '.join(clauses)}."
+        return f"{head}: {'; and '.join(self._clauses())}."
+
+    def _clauses(self) -> list[str]:
+        """The clauses of the costliest findings; the number of rebalances without a cause, if others have one."""
+        findings = self.advice.findings
+        causes = [each for each in findings if each.code != Diagnosis.UNKNOWN]
+        unknown = [each for each in findings if each.code == Diagnosis.UNKNOWN]
+        if not causes:
+            return [clause_of(each) for each in unknown]
+        troubles = [each for each in causes if each.is_trouble]
+        clauses = [clause_of(each) for each in (troubles[: 2 - len(unknown)] or causes[:1])]
+        among = f"for {len(unknown[0].rebalances)} of them " if unknown and len(self.rebalances) > 1 else ""
+        return clauses + [among + clause_of(each) for each in unknown]
 
     def _head(self) -> str:
         if not self.rebalances:

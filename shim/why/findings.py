@@ -221,7 +221,8 @@ class _Search:
     def _rebalance(self, rebalance: Rebalance) -> Finding:
         """Return the finding that a rebalance belongs to."""
         history = self.history
-        trigger = history.members.get(rebalance.trigger)
+        # A trace that begins in the middle may have members without an event of their own.
+        trigger = history.member(rebalance.trigger) if rebalance.trigger else None
         cause = rebalance.cause
         ghost = self._ghost(rebalance)
         if ghost is not None:

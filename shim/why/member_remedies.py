@@ -213,9 +213,11 @@ def dead(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
     later = [each.joined for each in memberships_of(history, client_of(member)) if each.joined > (member.ended or 0.0)]
     if member.instance_id and later and timeout and finding.code == Cause.SESSION_EXPIRED:
         return _away(history, finding, later[0] - (member.ended or 0.0))
-    back = (
-        f"silent, and back {later[0] - (member.ended or 0.0):.1f} s later" if later else "silent, and did not come back"
-    )
+    back = "silent, and did not come back"
+    if later:
+        back = f"silent, and back {later[0] - (member.ended or 0.0):.1f} s later"
+    elif history.is_of_log and member.ended is not None:
+        back = f"silent, and not back when the log ends, {history.last - member.ended:.1f} s later"
     if finding.code == Diagnosis.CRASH_LOOP:
         return _loop(history, finding, timeout)
     return process(
@@ -269,7 +271,10 @@ def after_pause(history: GroupHistory, finding: Finding, names: Names) -> list[R
         return dead(history, finding, names)
     late = sum(history.member(each).fenced for each in finding.members)
     loss = f"; {late} of its commits came too late, and other members read those records again" if late else ""
-    why = f"it was back {finding.seconds:.1f} s after it was expelled: paused, not dead{loss}"
+    if finding.seconds:
+        why = f"it was back {finding.seconds:.1f} s after it was expelled: paused, not dead{loss}"
+    else:
+        why = f"it joined again as soon as it learned that it was expelled: paused, not dead{loss}"
     return _longer_session(finding, setting, member.session_timeout_ms, finding.seconds, why)
 
 
@@ -283,7 +288,7 @@ def _longer_session(finding: Finding, setting: str, session_ms: int | None, gap:
                 setting=setting,
                 key=clients.SESSION,
                 seen="unknown",
-                proposed=f"{round_ms(1500 * gap)} more than now",
+                proposed=f"{round_ms(1500 * gap)} more than now" if gap else "longer than it stood still",
                 why=why,
                 price="the death of a process is detected later by as much",
             )

@@ -37,6 +37,7 @@ CLAUSES: Final[dict[str, str]] = {
     Diagnosis.START: "the group started",
     Diagnosis.SHUTDOWN: "the group shut down",
     Cause.POLL_TIMEOUT_REASON: "the application of {who} did not poll within its poll interval, {times}",
+    Cause.LEADER_REJOINED: "the leader joined again, as consumers do when topics change",
     Cause.SESSION_EXPIRED: "{who} died: it sent no heartbeat for its session timeout",
 }
 

@@ -6,6 +6,7 @@ The segments of `__consumer_offsets` move between the two; unmodified clients co
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -54,7 +55,7 @@ def commit(bootstrap: str) -> None:
         each = consumer(bootstrap, group)
         for offset in (1, 100 * n):
             offsets = [TopicPartition(TOPIC, p, offset + p, metadata=f"m{n}") for p in range(3)]
-            each.commit(offsets=offsets, asynchronous=False)
+            patiently(partial(each.commit, offsets=offsets, asynchronous=False))
         each.close()
 
 

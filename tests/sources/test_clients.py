@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from kafka_shim.cli import cli
 from kafka_shim.sources.client_stories import NO_CAUSE, NO_NAMES, ClientStory
 from kafka_shim.sources.clients import CLOSED, OVERRUN, PROGRAMS, ClientLogs, offset_text
 from kafka_shim.sources.layouts import Layouts
@@ -254,3 +257,12 @@ def test_lines_without_stamps_tell_no_story() -> None:
         f"INFO:kafka.coordinator:Successfully joined group g <Generation 1 (member_id: {M}, protocol: r)>"
     )
     assert history is None
+
+
+def test_lines_of_a_group_without_a_rebalance_are_no_calm(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text("2026-11-27 09:26:06 [INFO] heartbeat errored; group: g, err: REBALANCE_IN_PROGRESS: rejoin\n")
+    for group in ([], ["g"]):
+        done = CliRunner().invoke(cli, ["why", *group, "--log", str(log)])
+        assert done.exit_code == 4
+        assert "show the begin and the end of no rebalance. That does not say that it had none" in done.stderr

@@ -87,6 +87,29 @@ def test_a_silence_may_be_a_death_or_a_pause(tmp_path: Path) -> None:
     )
 
 
+def test_the_reason_alone_tells_of_a_member_of_before_the_log(tmp_path: Path) -> None:
+    broker = Broker("2.3")
+    broker.round(0, 7, "", 2)
+    broker.preparing(100, 7, f"removing member {TWO} on heartbeat expiration")
+    broker.round(109.5, 8, "", 1)
+    explanation = explained(tmp_path, broker)
+    assert explanation.verdict == (
+        "Rebalanced 2 times in 2 min: app-2 sent no heartbeat for its session timeout, once: it died or stood still;"
+        " and for 1 of them no line of the log says why."
+    )
+    assert explanation.history.members[TWO].how == "expired"
+    assert explanation.advice.remedies[0].seen == "silent, and not back when the log ends, 9.6 s later"
+
+
+def test_a_departure_of_which_the_reason_alone_tells_ends_the_member(tmp_path: Path) -> None:
+    broker = Broker("2.1")
+    broker.new_member(0, TWO, 7, "Stable")
+    broker.round(1, 8, "", 2)
+    broker.preparing(20, 8, f"removing member {TWO} on LeaveGroup")
+    broker.round(21, 9, "", 1)
+    assert explained(tmp_path, broker).history.members[TWO].how == "left"
+
+
 def test_a_process_that_was_killed_and_restarted_is_one_trouble(tmp_path: Path) -> None:
     broker = started("3.9")
     again = f"app-2-{uuid(20)}"

@@ -49,6 +49,12 @@ def read(raw: str | bytes, before: str = "", zone: str = "UTC"):
         f"2026-11-27 09:26:06.123  INFO 3618015 --- [ntainer#0-0-C-1] {LOGGER}  : {TEXT}",
         f"2026-11-27 09:26:06.123 [thread-1] INFO  {LOGGER} - {TEXT}",
         f"[2026-11-27 09:26:06,123] INFO {TEXT} ({LOGGER}:612)",
+        f"brokers/server.log.3:{KAFKA}",
+        f"server.log-4711-{KAFKA}",
+        f"Nov 27 09:26:06 kafka-1 kafka-server-start.sh[812]: {KAFKA}",
+        f"> {KAFKA}",
+        f"**{KAFKA}**",
+        f"    `{KAFKA}`",
     ],
 )
 def test_a_line_of_a_broker_is_stripped_to_its_text(raw: str | bytes) -> None:
