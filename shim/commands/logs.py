@@ -24,11 +24,17 @@ from kafka_shim.sources.mixture import Mixture
 from kafka_shim.sources.new_broker import NEW_BROKER
 from kafka_shim.sources.old_broker import OLD_BROKER
 from kafka_shim.sources.reading import Reading
-from kafka_shim.trace.history import History
+from kafka_shim.trace.history import GroupHistory, History
+from kafka_shim.trace.members import Member
 from kafka_shim.trace.reading import Event
 from kafka_shim.why.explanation import Explanation, explain
 
+_LISTED: Final = 5
+"""Number of groups that a sentence names."""
 PROGRAMS: Final = (OLD_BROKER, NEW_BROKER, *CLIENTS)
+
+
+ALL_LINES: Final = "add all lines of kafka.coordinator.group (org.apache.kafka.coordinator.group since 4.0)"
 
 
 class Zone(ParamType[tzinfo]):
@@ -78,6 +84,17 @@ def list_groups(history: History, *, as_json: bool) -> None:
         table.add_row(*(Text(readable(cell, LONGEST_LINE)) for cell in cells))
     Console(width=None if sys.stdout.isatty() else 200).print(table)
     click.echo("kafka-shim why GROUP --log PATH explains why, and advises.")
+    cut = [each.group for each in history.groups.values() if not each.rebalances and ends_of(each)]
+    if cut:
+        names = ", ".join(map(readable, cut[:_LISTED])) + (
+            f" and {len(cut) - _LISTED} more" if len(cut) > _LISTED else ""
+        )
+        click.echo(f"Members of {names} left or expired, but the lines of the rebalance are not there: {ALL_LINES}.")
+
+
+def ends_of(history: GroupHistory) -> list[Member]:
+    """Return the members that left or expired."""
+    return [each for each in history.members.values() if each.how in ("left", "expired", "removed")]
 
 
 def _sickness(explanation: Explanation) -> tuple[bool, bool, float, int, str]:

@@ -27,10 +27,10 @@ from kafka_shim.persistence.files import write_private
 from kafka_shim.trace.history import GroupHistory, History
 from kafka_shim.trace.reading import Event
 from kafka_shim.why.comparison import Cost, compare
-from kafka_shim.why.explanation import span
 from kafka_shim.why.export import page_of
 from kafka_shim.why.mermaid import sequence_diagram
 from kafka_shim.why.narration import Narrator
+from kafka_shim.why.remedies import span
 
 FOLLOW_SECONDS: Final = 0.2
 

@@ -19,7 +19,7 @@ import click
 from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.commands.damaged import reads_files
 from kafka_shim.commands.events import control_option, events_of, source_name
-from kafka_shim.commands.logs import Logs, list_groups, zone_option
+from kafka_shim.commands.logs import ALL_LINES, Logs, ends_of, list_groups, zone_option
 from kafka_shim.commands.parameters import ParamType, Whole
 from kafka_shim.trace.history import GroupHistory, History
 from kafka_shim.why.explanation import as_json, explain
@@ -218,6 +218,10 @@ def _hint(name: str, groups: Sequence[str]) -> str:
 
 def _nothing(history: GroupHistory) -> str:
     if not history.rebalances:
+        count = len(ends_of(history))
+        if history.is_of_log and count:
+            ends = "1 member left or expired" if count == 1 else f"{count} members left or expired"
+            return f"{ends} in {history.group}, but the lines of the rebalance are not there: {ALL_LINES}."
         return f"{history.group} did not rebalance."
     first, last = (datetime.fromtimestamp(each.started) for each in (history.rebalances[0], history.rebalances[-1]))
     return (

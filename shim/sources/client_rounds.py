@@ -18,6 +18,10 @@ _LATE_MS: Final = 500
 """All members of a generation receive its number at once; one that receives it so much later took another's place."""
 
 
+_TOGETHER_MS: Final = 3_000
+"""Generations without a number that come so close are one."""
+
+
 @dataclass
 class Round:
     """A generation with the lines in which its members learned of it. `assignments` are those of Java's leader, by
@@ -79,11 +83,13 @@ class Members:
 def rounds_of(clients: Sequence[Client], members: Members) -> list[Round]:
     """Return the generations that the clients saw, in order."""
     rounds: dict[int, Round] = {}
+    numbers = _numbers(clients)
     for client in clients:
         for membership in client.memberships:
             for generation, sign in membership.generations.items():
                 if sign.time is not None:
-                    rounds.setdefault(generation, Round(generation)).joins[membership.member_id] = sign
+                    number = numbers.get(generation, generation)
+                    rounds.setdefault(number, Round(number)).joins[membership.member_id] = sign
     for client in clients:
         for sign in client.of(SignName.LEADS, SignName.SYNCED):
             current = rounds.get(int(sign.fields["generation"]))
@@ -97,6 +103,18 @@ def rounds_of(clients: Sequence[Client], members: Members) -> list[Round]:
     for each in rounds.values():
         _find_replacing(each, members)
     return [rounds[generation] for generation in sorted(rounds)]
+
+
+def _numbers(clients: Sequence[Client]) -> dict[int, int]:
+    """Return a number for each time of a generation without one, from 1 on. What comes together has one number."""
+    keys = {each for client in clients for membership in client.memberships for each in membership.generations}
+    numbers: dict[int, int] = {}
+    number = last = 0
+    for at in sorted(-each for each in keys if each < 0):
+        number += at - last > _TOGETHER_MS
+        numbers[-at] = number
+        last = at
+    return numbers
 
 
 def time_of(sign: Sign) -> int:

@@ -13,14 +13,16 @@ from typing import Any, Final, NamedTuple
 
 from kafka_shim.sources.client_requests import ClientRequests
 from kafka_shim.sources.client_rounds import Members, Round, rounds_of, time_of
-from kafka_shim.sources.clients import OVERRUN, Client, ClientLogs
+from kafka_shim.sources.clients import OVERRUN, Client, ClientLogs, is_expulsion
 from kafka_shim.sources.java_consumer import JAVA_CONSUMER
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.clients import Library
 from kafka_shim.trace.members import client_id_of
 
 NO_CAUSE: Final = "why the group rebalanced; add the broker's log"
 NO_NAMES: Final = "generations and member ids; set debug=cgrp, or add the broker's log"
+NO_IDS: Final = "generations and member ids; add the broker's log"
 _ORIGINS: Final[Mapping[SignName, Cause]] = {
     SignName.METADATA_CHANGED: Cause.LEADER_REJOINED,
     SignName.SUBSCRIPTION_CHANGED: Cause.SUBSCRIPTION_CHANGED,
@@ -82,6 +84,8 @@ class ClientStory:
             self._departures()
             if not rounds:
                 self._nameless()
+            else:
+                self._last_expulsions(rounds[-1])
         for at, event in sorted(self._events, key=lambda each: each[0]):
             yield {"mono": at / 1000, "wall": at / 1000, "group": self.group, **event, "inferred": True}
 
@@ -103,15 +107,18 @@ class ClientStory:
         calls = self._calls[bisect_right(self._calls, since) : bisect_right(self._calls, now.ended)][:1]
         began = min([*calls, now.ended, *([origin.at] if origin is not None else [])])
         sign = now.first if origin is None else origin.sign
+        is_back = before is None and origin is not None and origin.cause == Cause.SESSION_EXPIRED
+        if is_back and origin is not None:
+            self._member(origin.member, "expired", origin.sign)
         if before is not None and not self._has_epochs:
             self._expire([each for each in before.members if each not in now.members], sign, began)
-        self._add([each for each in now.members if each not in self._present], sign, began)
+        self._add([each for each in now.members if each not in self._present], sign, now.ended if is_back else began)
         cause, trigger = ("", "") if origin is None else (origin.cause, origin.member)
         fields = {"generation": now.generation, "cause": cause, "trigger": trigger}
         if self._has_epochs:
             self._epoch(now, sign, began, fields)
         else:
-            is_first = before is None or empty is not None
+            is_first = (before is None and not is_back) or empty is not None
             old = 0 if before is None else before.generation
             self._state("Empty" if is_first else "Stable", "PreparingRebalance", sign, began, fields, old)
             self._generation(now, began, fields)
@@ -186,6 +193,10 @@ class ClientStory:
         first = next((each for each in self._origins[start : start + 1] if each.at <= now.ended), None)
         newcomer = min(self._newcomers(before, now, since), default=None, key=lambda each: each.at)
         silent = None if before is None or self._has_epochs else self._silent(before, now)
+        if before is None and newcomer is not None and first is None and not self._has_epochs:
+            expelled = self._expelled_before(newcomer)
+            if expelled is not None:
+                return expelled
         if silent is not None and first is None:
             at = newcomer.at if newcomer is not None else now.ended
             return _Origin(at, Cause.SESSION_EXPIRED, silent, now.first)
@@ -212,6 +223,27 @@ class ClientStory:
             if member_id not in now.members and membership is not None and membership.ending is None:
                 return member_id
         return None
+
+    def _expelled_before(self, newcomer: _Origin) -> _Origin | None:
+        """Return the expulsion of a member that joins again in the first generation of the logs."""
+        client = self._members.client(newcomer.member)
+        for membership in () if client is None else client.memberships:
+            sign = membership.expulsion
+            if sign is not None and is_expulsion(sign) and not membership.generations and time_of(sign) <= newcomer.at:
+                return _Origin(time_of(sign), Cause.SESSION_EXPIRED, membership.member_id, sign)
+        return None
+
+    def _last_expulsions(self, last: Round) -> None:
+        """Tell of sessions that ran out after the last generation of the logs."""
+        if self._has_epochs:
+            return
+        for member_id in last.members:
+            membership = self._members.membership(member_id)
+            sign = None if membership is None or membership.ending is not None else membership.expulsion
+            if sign is not None and is_expulsion(sign) and time_of(sign) > last.ended:
+                self._member(member_id, "expired", sign)
+                fields = {"cause": Cause.SESSION_EXPIRED, "trigger": member_id}
+                self._state("Stable", "PreparingRebalance", sign, time_of(sign), fields, last.generation)
 
     def _asked_at(self, member_id: str, now: Round) -> int:
         """Return the time of a member's last request to join before this generation."""
@@ -260,9 +292,9 @@ class ClientStory:
         self._member(member_id, "left", sign)
 
     def _nameless(self) -> None:
-        """Tell of librdkafka's clients without debug=cgrp: the ends of memberships, without ids and generations.
+        """Tell of clients without ids and generations, as librdkafka's without debug=cgrp: the ends of memberships.
 
-        The client id stands for the member id, and generations count from 1.
+        The name of the client stands for the member id, and generations count from 1.
         """
         ends: list[tuple[Sign, Client]] = []
         for client in self._clients:
@@ -271,9 +303,10 @@ class ClientStory:
             signs = (each for each in client.of(*_ENDS) if each.time is not None)
             ends += [(each, client) for each in signs if fenced is None or time_of(each) < fenced]
         if ends:
-            self._note(NO_NAMES)
+            has_debug = any(client.library is Library.LIBRDKAFKA for _, client in ends)
+            self._note(NO_NAMES if has_debug else NO_IDS)
         for number, (sign, client) in enumerate(sorted(ends, key=lambda each: time_of(each[0]))):
-            cause, member_id = _ENDS[sign.name], client.client_id
+            cause, member_id = _ENDS[sign.name], client.name
             common = {"instance_id": None, "client_id": member_id, "client_host": "", "rule": ""}
             self._emit(sign, {"event": "member", "member_id": member_id, "change": "added", **common})
             if cause is Cause.POLL_TIMEOUT_REASON:

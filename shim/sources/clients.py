@@ -41,6 +41,8 @@ _GOES_ON: Final = frozenset(
 )
 """Signs of aiokafka after it left because of its poll interval; after a close there is none."""
 _LOST: Final = frozenset({SignName.SESSION_LOST, SignName.THROWN_OUT, SignName.REPLACED})
+_UNKNOWN: Final = ("UNKNOWN_MEMBER", "UNKNOWNMEMBER", "NOT_RECOGNIZED", "NOT_AWARE_OF_THIS_MEMBER")
+"""Words of clients about a member id that the coordinator does not know."""
 _LEAVING: Final = frozenset({"PREPARE_LEAVING", "LEAVING"})
 _IN_GROUP: Final = frozenset({"JOINING", "RECONCILING", "ACKNOWLEDGING", "STABLE"})
 _SOON_MS: Final = 3_000
@@ -65,6 +67,8 @@ class Membership:
     ending: Ending | None = None
     expulsion: Sign | None = None
     """The sign that the coordinator had given it up."""
+    is_nameless: bool = False
+    """True if its log does not have its id: `member_id` is a name of ours."""
 
 
 @dataclass
@@ -87,9 +91,12 @@ class Client:
         """The client id; without it that of its member id; else its file."""
         if self.client_id:
             return self.client_id
-        if not self.memberships:
-            return f"the client of {self.file}"
-        return client_id_of(self.memberships[0].member_id) or self.memberships[0].member_id
+        first = next((each.member_id for each in self.memberships if each.member_id and not each.is_nameless), "")
+        return client_id_of(first) or first or self._nameless
+
+    @property
+    def _nameless(self) -> str:
+        return f"the client of {self.file}"
 
     @property
     def library(self) -> Library:
@@ -130,13 +137,23 @@ class Client:
         take = getattr(self, f"_{sign.name.lower()}", None)
         if take is not None:
             take(sign)
-        elif sign.name in _LOST and self.memberships and self.memberships[-1].expulsion is None:
-            self.memberships[-1].expulsion = sign
+        elif sign.name in _LOST:
+            if not self.memberships and is_expulsion(sign):
+                # The log begins in the middle of its life.
+                self.memberships.append(Membership(self._nameless, is_nameless=True))
+            if self.memberships and self.memberships[-1].expulsion is None:
+                self.memberships[-1].expulsion = sign
         self._aiokafka(sign)
 
     def membership(self, member_id: str) -> Membership:
         """Return the membership of this id, the newest one without an id; create it if it is new."""
-        if not member_id and self.memberships and self.memberships[-1].ending is None:
+        last = self.memberships[-1] if self.memberships else None
+        if not member_id:
+            if last is not None and last.ending is None and (last.expulsion is None or not last.is_nameless):
+                return last
+            number = sum(each.is_nameless for each in self.memberships)
+            name = f"{self._nameless}, {number + 1}" if number else self._nameless
+            self.memberships.append(Membership(name, is_nameless=True))
             return self.memberships[-1]
         membership = next((each for each in reversed(self.memberships) if each.member_id == member_id), None)
         # A consumer of KIP-848 returns under its id.
@@ -146,7 +163,9 @@ class Client:
         return membership
 
     def _in_generation(self, sign: Sign) -> None:
-        self.membership(sign.member).generations.setdefault(int(sign.fields["generation"]), sign)
+        # KafkaJS does not print it: `client_rounds.py` counts generations by their times.
+        generation = int(sign.fields.get("generation", -(sign.time or 0)))
+        self.membership(sign.member).generations.setdefault(generation, sign)
 
     def _id_received(self, sign: Sign) -> None:
         if sign.member:
@@ -185,6 +204,14 @@ class Client:
             return
         if sign.name in _GOES_ON:
             self.memberships[-1].ending = ending._replace(reason=OVERRUN)
+
+
+def is_expulsion(sign: Sign) -> bool:
+    """True if a sign shows that the session of a member ran out: by its own clock, or since its id is unknown."""
+    error = sign.fields.get("error", "").upper().replace(" ", "_")
+    return sign.name is SignName.SESSION_LOST or (
+        sign.name is SignName.THROWN_OUT and (not error or any(word in error for word in _UNKNOWN))
+    )
 
 
 class ClientLogs:
@@ -229,7 +256,12 @@ class ClientLogs:
     @cached_property
     def by_member(self) -> dict[str, Client]:
         """The client of each member id; all signs have been added by then."""
-        return {each.member_id: client for client in self.clients for each in client.memberships if each.member_id}
+        return {
+            each.member_id: client
+            for client in self.clients
+            for each in client.memberships
+            if each.member_id and not each.is_nameless
+        }
 
     @cached_property
     def _endings(self) -> dict[str, list[Ending]]:
@@ -238,7 +270,8 @@ class ClientLogs:
         for client in self.clients:
             for each in client.memberships:
                 if each.ending is not None:
-                    endings.setdefault(each.member_id or client.client_id, []).append(each.ending)
+                    key = client.client_id if each.is_nameless else each.member_id or client.client_id
+                    endings.setdefault(key, []).append(each.ending)
         return endings
 
     def ending(self, member_id: str, at: int) -> Ending | None:

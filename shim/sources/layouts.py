@@ -6,6 +6,7 @@ here, so that a scan of gigabytes does not wait for it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -66,6 +67,12 @@ _COLLECTED: Final = re.compile(rf"(?P<stamp>{_UTC}) (?=[\[{{(%]|[\d]{{4}}-|[A-Z]
 """A stamp of `docker logs -t` or `kubectl logs --timestamps`, before a line with a layout of its own."""
 
 _LAYOUTS: Final = (
+    # Faust, Celery, and env_logger of Rust
+    _layout(r"\[STAMP: LEVEL(?:/[^\]]*)?\]:? +(?P<text>.*)"),
+    _layout(r"\[STAMP\] \[[^\]]*\] \[LEVEL\] (?:\[[^\]]*\]: )?(?P<text>.*)"),
+    _layout(r"\[STAMP LEVEL +(?P<logger>[\w:]+)\] (?P<text>.*)"),
+    # Ruby
+    _layout(r"[DIWEF], \[STAMP #\d+\] +LEVEL -- [^:]*: (?P<text>.*)"),
     # Kafka: [%d] %p %m (%c)%n
     _layout(r"\[STAMP\] LEVEL +(?P<text>.*)"),
     # Spring Boot: a process number and three dashes
@@ -276,8 +283,9 @@ def _unquoted(value: str) -> str:
 def _json(text: str) -> tuple[str, dict[str, str], str] | None:
     """Return the text, the fields and the stamp of a line of JSON, perhaps cut; None if it has no text."""
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        # What stands after the object, as in a pasted list, does no harm.
+        value = json.JSONDecoder().raw_decode(text)[0]
+    except (json.JSONDecodeError, RecursionError):
         cut = _CUT_JSON.search(text)
         if cut is None:
             return None

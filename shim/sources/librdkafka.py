@@ -15,10 +15,12 @@ from kafka_shim.sources.signs import SignName
 from kafka_shim.trace.clients import Library
 
 _PREFIX: Final = (
-    r"(?:[A-Z0-9_]+ \[(?P<client_id>.*?)#consumer-\d+\]:? (?:\[thrd:.*?\]: )?)?"
+    r"(?:[A-Z0-9_]+ \[(?P<client_id>.*?)#consumer-\d+\]:? (?:\[thrd:.*?\]: )?|.{0,200}?\[thrd:[^\]]*\]: )?"
     r"(?:\S+/-?\d+: )?(?:Group \"(?P<group>.*?)\":? )?"
 )
-"""With the logger of confluent-kafka the facility and the name are part of the text; then perhaps a broker, a group."""
+"""With the logger of confluent-kafka the facility and the name are part of the text, in .NET, Ruby and Rust the thread.
+Then there may be a broker and a group.
+"""
 
 LIBRDKAFKA: Final = ClientProgram(
     "librdkafka",
@@ -108,6 +110,6 @@ LIBRDKAFKA: Final = ClientProgram(
         Pattern(SignName.LEAVES, r"leave \(in state \w+\)", ": leave (in state "),
         Pattern(SignName.VERSION, r".*librdkafka v(?P<version>[\d.]+\S*)", "librdkafka v"),
     ),
-    loggers=r"[A-Z][A-Z0-9_]*$",
+    loggers=r"[A-Z][A-Z0-9_]*$|(?:lib)?rdkafka",
     library=Library.LIBRDKAFKA,
 )

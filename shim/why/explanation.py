@@ -29,7 +29,7 @@ from kafka_shim.why.names import Names, names_of
 from kafka_shim.why.past import client_of, tell_apart
 from kafka_shim.why.reconciliation_advice import NOTICED_S
 from kafka_shim.why.reconciliation_advice import advise as advise_consumer_group
-from kafka_shim.why.remedies import Advice, Play, Remedy
+from kafka_shim.why.remedies import Advice, Play, Remedy, span
 from kafka_shim.why.verdicts import clause_of
 from kafka_shim.why.work import setting_of
 
@@ -287,17 +287,6 @@ def _patterns(history: GroupHistory, rebalances: Sequence[Rebalance], names: Nam
     # The cause of a member's departure also explains its return.
     patterns.sort(key=lambda pattern: (pattern.cause == Cause.NEW_MEMBER, -pattern.count))
     return tuple(patterns)
-
-
-def span(seconds: float) -> str:
-    """Format a duration for people."""
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 99.5:
-        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
-    if seconds < 5970:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
 
 
 # As JSON

@@ -14,7 +14,7 @@ from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.members import Member
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why.diagnoses import Diagnosis
-from kafka_shim.why.findings import Finding, error_name
+from kafka_shim.why.findings import LONG_S, Finding, error_name
 from kafka_shim.why.memberships import absences_of, memberships_of
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, client_of
@@ -28,6 +28,7 @@ from kafka_shim.why.remedies import (
     Remedy,
     process,
     round_ms,
+    span,
 )
 from kafka_shim.why.static_remedies import after_unreleased
 from kafka_shim.why.work import has_partitions, setting_of, work_of
@@ -217,17 +218,29 @@ def dead(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
     if later:
         back = f"silent, and back {later[0] - (member.ended or 0.0):.1f} s later"
     elif history.is_of_log and member.ended is not None:
-        back = f"silent, and not back when the log ends, {history.last - member.ended:.1f} s later"
+        rest = history.last - member.ended
+        back = (
+            f"silent, and not back when the log ends, {span(rest)} later"
+            if rest > LONG_S
+            else "silent; the log ends then"
+        )
     if finding.code == Diagnosis.CRASH_LOOP:
         return _loop(history, finding, timeout)
     return process(
         finding,
         seen=back,
-        proposed="find out what paused it" if finding.code == Diagnosis.PAUSED_MEMBER else "find out why it died",
+        proposed=_search(finding),
         why=f"its {work_of(finding.protocol_type)} stood still for the session timeout of {timeout:g} s"
         if timeout
         else f"its {work_of(finding.protocol_type)} stood still for its session timeout",
     )
+
+
+def _search(finding: Finding) -> str:
+    """Return the advice for a process that fell silent. A log does not tell a death from a pause."""
+    if finding.code == Diagnosis.PAUSED_MEMBER:
+        return "find out what paused it"
+    return "find out why it died, or stood still" if finding.is_of_log else "find out why it died"
 
 
 def _loop(history: GroupHistory, finding: Finding, timeout: float) -> list[Remedy]:

@@ -108,6 +108,17 @@ def process(finding: Finding, *, seen: str, proposed: str, why: str) -> list[Rem
     ]
 
 
+def span(seconds: float) -> str:
+    """Format a duration for people."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 99.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    if seconds < 5970:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+
+
 def round_ms(ms: float) -> int:
     """Round up to two digits, as people write settings."""
     digit = 1

@@ -15,8 +15,8 @@ from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
 from kafka_shim.why.causes import clause
-from kafka_shim.why.explanation import Explanation, span
-from kafka_shim.why.remedies import LIKELY, Remedy
+from kafka_shim.why.explanation import Explanation
+from kafka_shim.why.remedies import LIKELY, Remedy, span
 from kafka_shim.why.work import has_partitions, work_of
 
 COLUMNS: Final = 80

@@ -266,3 +266,83 @@ def test_lines_of_a_group_without_a_rebalance_are_no_calm(tmp_path: Path) -> Non
         done = CliRunner().invoke(cli, ["why", *group, "--log", str(log)])
         assert done.exit_code == 4
         assert "show the begin and the end of no rebalance. That does not say that it had none" in done.stderr
+
+
+def why(tmp_path: Path, *lines: str) -> str:
+    log = tmp_path / "app.log"
+    log.write_text("".join(f"{line}\n" for line in lines))
+    done = CliRunner().invoke(cli, ["why", "--log", str(log), "--no-replay", "--utc"])
+    assert done.exit_code == 0, done.output
+    return " ".join(done.stdout.split())
+
+
+LOST = "kafka.coordinator - WARNING - Heartbeat session expired, marking coordinator dead"
+JOINS = "kafka.coordinator - INFO - (Re-)joining group g"
+
+
+def test_a_lost_session_at_the_end_of_a_log_without_member_ids_is_no_calm(tmp_path: Path) -> None:
+    text = why(
+        tmp_path,
+        f"2026-11-27 09:26:02,491 - {JOINS}",
+        "2026-11-27 09:26:05,582 - kafka.coordinator - INFO - Successfully joined group g with generation 220",
+        f"2026-11-27 09:29:37,880 - {LOST}",
+    )
+    assert "the client of app.log sent no heartbeat for its session timeout, once: it died or stood still." in text
+    assert "silent; the log ends then -> find out why it died, or stood still" in text
+
+
+def test_a_log_that_begins_with_a_lost_session_does_not_begin_with_a_start(tmp_path: Path) -> None:
+    text = why(
+        tmp_path,
+        f"2026-11-27 09:26:45,363 - {LOST}",
+        "2026-11-27 09:26:49,495 - kafka.coordinator - WARNING - Heartbeat: local member_id was not recognized; this",
+        f"2026-11-27 09:26:49,496 - {JOINS}",
+        "2026-11-27 09:26:49,600 - kafka.coordinator - INFO - Successfully joined group g with generation 5",
+    )
+    assert "Rebalanced once: the client of app.log sent no heartbeat" in text
+    assert "silent, and back 4.2 s later" in text
+
+
+def test_a_lost_session_in_the_layout_of_faust_names_the_file(tmp_path: Path) -> None:
+    text = why(tmp_path, "[2026-11-27 09:26:01,117: ERROR]: Heartbeat session expired - marking coordinator dead")
+    assert "the client of app.log sent no heartbeat for its session timeout" in text
+    assert "generations and member ids; add the broker's log" in text
+
+
+def test_kafkajs_has_generations_by_their_times(tmp_path: Path) -> None:
+    joined = (
+        '{{"groupId":"g","isLeader":true,"level":"INFO","memberId":"c-{member}","timestamp":"2026-11-27T{at}Z",'
+        '"message":"[ConsumerGroup] Consumer has joined the group"}}}}'
+    )
+    text = why(
+        tmp_path,
+        joined.format(member="a", at="09:26:00.000"),
+        joined.format(member="b", at="09:26:00.100"),
+        joined.format(member="a", at="09:36:00.000"),
+    )
+    assert "Rebalanced 2 times in 10 min" in text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2026-11-27T09:26:06Z WARN  rdkafka::client] librdkafka: MAXPOLL [thrd:main]: {}",
+        "W, [2026-11-27T09:26:06.005406 #46437]  WARN -- : rdkafka: [thrd:main]: {}",
+        "2026-11-27T09:26:06.525282448Z Warning | [thrd:main]: {}",
+    ],
+)
+def test_a_missed_poll_is_read_through_the_loggers_of_other_languages(tmp_path: Path, line: str) -> None:
+    text = "Application maximum poll interval (300000ms) exceeded by 399ms (adjust max.poll.interval.ms): leaving group"
+    assert "the client of app.log left when its poll interval was over, once" in why(tmp_path, line.format(text))
+
+
+def test_expired_members_without_a_rebalance_are_no_calm(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(
+        "[2026-11-27 09:26:06,006] INFO [GroupCoordinator 0]: Member c-1 in group g has failed, removing it from"
+        " the group (kafka.coordinator.group.GroupCoordinator)\n"
+    )
+    listed = CliRunner().invoke(cli, ["why", "--log", str(log)])
+    asked = CliRunner().invoke(cli, ["why", "g", "--log", str(log)])
+    assert (listed.exit_code, asked.exit_code) == (4, 4)
+    assert "1 member left or expired in g, but the lines of the rebalance are not there" in asked.stderr
