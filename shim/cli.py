@@ -156,6 +156,7 @@ class TraceCommands(Commands):
         "compare": ("kafka_shim.commands.trace", "compare_traces", "Two traces side by side, by cause."),
         "export": ("kafka_shim.commands.trace", "export", "A rebalance as a Mermaid sequence diagram."),
         "from-log": ("kafka_shim.commands.logs", "from_log", "A trace from the logs of brokers."),
+        "from-offsets": ("kafka_shim.commands.topic", "from_offsets", "A trace from __consumer_offsets."),
     }
 
 

@@ -9,7 +9,7 @@ from kafka_shim.pipeline.tables.columns import conform, cooperative, in_order, k
 from kafka_shim.pipeline.tables.lives import HISTORY, after_it, ends_group, in_turn
 
 CAME = ("added", "replaced")
-WENT = ("left", "expired", "removed", "fenced")
+WENT = ("left", "expired", "removed", "fenced", "gone")
 _RETRIED = (0, 27, 79)
 """Errors of JoinGroup after which the member retries: none, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED."""
 

@@ -69,7 +69,7 @@ def list_groups(history: History, *, as_json: bool) -> None:
                 "members": each.history.size,
                 "rebalances": len(each.rebalances),
                 "causes": _causes(each),
-                "calm": each.is_calm,
+                "calm": None if each.is_open else each.is_calm,
                 "verdict": each.verdict,
             }
             for each in sick
@@ -83,8 +83,9 @@ def list_groups(history: History, *, as_json: bool) -> None:
         cells = (each.history.group, members, str(len(each.rebalances)), causes, each.verdict)
         table.add_row(*(Text(readable(cell, LONGEST_LINE)) for cell in cells))
     Console(width=None if sys.stdout.isatty() else 200).print(table)
-    click.echo("kafka-shim why GROUP --log PATH explains why, and advises.")
-    cut = [each.group for each in history.groups.values() if not each.rebalances and ends_of(each)]
+    click.echo("kafka-shim why GROUP, with the same options, explains why, and advises.")
+    of_lines = [each for each in history.groups.values() if each.is_of_log and not each.is_of_topic]
+    cut = [each.group for each in of_lines if not each.rebalances and ends_of(each)]
     if cut:
         names = ", ".join(map(readable, cut[:_LISTED])) + (
             f" and {len(cut) - _LISTED} more" if len(cut) > _LISTED else ""
@@ -99,7 +100,13 @@ def ends_of(history: GroupHistory) -> list[Member]:
 
 def _sickness(explanation: Explanation) -> tuple[bool, bool, float, int, str]:
     cost = sum(each.cost for each in explanation.troubles)
-    return explanation.is_calm, not explanation.storm, -cost, -len(explanation.rebalances), explanation.history.group
+    return (
+        explanation.is_calm or explanation.is_open,
+        not explanation.storm,
+        -cost,
+        -len(explanation.rebalances),
+        explanation.history.group,
+    )
 
 
 def _causes(explanation: Explanation) -> dict[str, int]:
@@ -135,6 +142,15 @@ class Logs:
         sentence += f", such as {reading.example}" if reading.example else "."
         for each in (sentence, *self._mixture.notes):
             click.echo(readable(f"kafka-shim: {each}", LONGEST_LINE), err=True)
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups with lines."""
+        return list(self.reading.groups)
+
+    def has_offsets_alone(self, group: str) -> bool:
+        """False: lines of logs are about members."""
+        return False
 
     @property
     def name(self) -> str:
@@ -173,17 +189,22 @@ class Logs:
 def from_log(logs: Sequence[str], out: Path, group: str | None, log_zone: tzinfo) -> None:
     """Write a trace from the LOGS of brokers: files, folders, patterns, .gz, .zst, `-` for standard input."""
     source = Logs(logs, log_zone, group)
-    try:
-        if str(out) == "-":
-            _write(source.events(), sys.stdout.buffer)
-        else:
-            with out.open("wb") as file:
-                _write(source.events(), file)
-    except OSError as error:
-        raise click.ClickException(f"{out} cannot be written: {error.strerror}.") from None
+    write_trace(source.events(), out)
     if not source.reading.groups:
         raise click.ClickException(source.silence)
     source.report()
+
+
+def write_trace(events: Iterator[Event], out: Path) -> None:
+    """Write events as a trace; `-` is standard output. Raises click.ClickException."""
+    try:
+        if str(out) == "-":
+            _write(events, sys.stdout.buffer)
+        else:
+            with out.open("wb") as file:
+                _write(events, file)
+    except OSError as error:
+        raise click.ClickException(f"{out} cannot be written: {error.strerror}.") from None
 
 
 def _write(events: Iterator[Event], file: BinaryIO) -> None:

@@ -21,11 +21,12 @@ from kafka_shim.commands.damaged import reads_files
 from kafka_shim.commands.events import control_option, events_of, source_name
 from kafka_shim.commands.logs import ALL_LINES, Logs, ends_of, list_groups, zone_option
 from kafka_shim.commands.parameters import ParamType, Whole
+from kafka_shim.commands.topic import Both, Topic, kafka_options, offsets_option
 from kafka_shim.trace.history import GroupHistory, History
 from kafka_shim.why.explanation import as_json, explain
 from kafka_shim.why.pages import PAGES, page_of
 from kafka_shim.why.remedies import Play
-from kafka_shim.why.text import lines, whole
+from kafka_shim.why.text import brief_line, lines, whole
 
 NO_SUCH_GROUP: Final = 3
 NOTHING_IN_RANGE: Final = 4
@@ -75,6 +76,9 @@ class Moment(ParamType[float]):
     " repeatable.",
 )
 @zone_option
+@kafka_options
+@offsets_option
+@click.option("--follow", is_flag=True, help="With --kafka: go on with each rebalance as it happens, until Ctrl-C.")
 @click.option("--since", type=Moment(), help="From this time on: 14:02, an ISO time, or 10m for ten minutes ago.")
 @click.option("--until", type=Moment(), help="Leave out what came after this time.")
 @click.option("--last", type=Whole(1), help="Show the last N rebalances in full.")
@@ -94,6 +98,10 @@ def why(
     control: str | None,
     logs: Sequence[str],
     log_zone: tzinfo,
+    kafka: Sequence[tuple[str, int]] | None,
+    command_config: Path | None,
+    segments: Sequence[str],
+    follow: bool,
     since: float | None,
     until: float | None,
     last: int | None,
@@ -106,7 +114,8 @@ def why(
     """Explain why GROUP rebalanced, from TRACES (`-` is standard input; .gz and .zst too) or from a running server.
 
     An only group needs no name. Without traces or a server it reads trace.jsonl in the current folder, or asks the
-    control server. With --log and no GROUP it lists the groups that rebalanced, the sickest first.
+    control server. Where nothing of ours ran, --log reads logs, --kafka and --offsets read __consumer_offsets, and
+    together they show more; then, without GROUP, it lists the groups that rebalanced, the sickest first.
     """
     if cause is not None:
         _explain_cause(cause)
@@ -115,29 +124,32 @@ def why(
         # A trace may come first if its only group needs no name.
         traces = (Path(group), *traces)
         group = None
-    # A shell expands a pattern after --log to several paths.
-    source = Logs([*logs, *map(str, traces)], log_zone, group) if logs else None
+    if follow and (not kafka or group is None or logs or as_json_):
+        raise click.UsageError("--follow needs a GROUP and --kafka, and neither --log nor --json.")
+    source = _source(group, traces, logs, log_zone, kafka, command_config, segments)
     history = History()
     for event in events_of(traces, control, group=group) if source is None else source.events():
         history.add(event)
     if source is not None:
         source.finish(history)
     name = source_name(traces, control) if source is None else source.name
-    if source is not None and not source.reading.groups and not history.groups:
+    if source is not None and not source.groups and not history.groups:
         stop(source.silence, NO_SUCH_GROUP)
     if group is None:
         if source is not None and len(history.groups) > 1:
             list_groups(history, as_json=as_json_)
             source.report()
             return
-        group = _only(list(history.groups or (source.reading.groups if source is not None else ())), name)
-    if source is not None and group in source.reading.groups and group not in history.groups:
+        group = _only(list(history.groups or (source.groups if isinstance(source, Logs) else ())), name)
+    if isinstance(source, Logs) and group in source.groups and group not in history.groups:
         stop(source.scantiness(group), NOTHING_IN_RANGE)
     group_history = history.groups.get(group)
     if group_history is None:
         # Standard input cannot be read a second time.
         others = [] if Path("-") in traces or source is not None else _groups(traces, control)
-        others = others if source is None else list(source.reading.groups)
+        others = others if source is None else source.groups
+        if source is not None and source.has_offsets_alone(group):
+            stop(f"{_no_members(group, source.name)}", NOTHING_IN_RANGE)
         stop(f"There is no group {group} in {name}.{_hint(group, others)}", NO_SUCH_GROUP)
     chosen = [
         each
@@ -164,6 +176,59 @@ def why(
         click.echo(line)
     if source is not None:
         source.report()
+    if follow and isinstance(source, Topic):
+        _follow(source, history, group, zone)
+
+
+def _source(
+    group: str | None,
+    traces: Sequence[Path],
+    logs: Sequence[str],
+    zone: tzinfo,
+    kafka: Sequence[tuple[str, int]] | None,
+    command_config: Path | None,
+    segments: Sequence[str],
+) -> Logs | Topic | Both | None:
+    """Return the source of events where nothing of ours ran; None if that is a trace or a server."""
+    # A shell expands a pattern after --log or --offsets to several paths.
+    more = [str(each) for each in traces] if logs or segments else []
+    folders = [each for each in more if segments and (not logs or Path(each).is_dir())]
+    topic = None
+    if kafka or segments or command_config is not None:
+        if traces and not more:
+            raise click.UsageError("Name traces, or a cluster with --kafka, not both.")
+        topic = Topic(kafka, command_config, [*segments, *folders], group)
+    if not logs:
+        return topic
+    of_logs = Logs([*logs, *(each for each in more if each not in folders)], zone, group)
+    return of_logs if topic is None else Both(of_logs, topic)
+
+
+def _follow(source: Topic, history: History, group: str, zone: tzinfo) -> None:
+    """Print each rebalance as it happens, until Ctrl-C."""
+    told = len(history.groups[group].rebalances)
+    click.echo(f"Following {source.name}; Ctrl-C ends it.", err=True)
+    try:
+        for event in source.following():
+            history.add(event)
+            group_history = history.groups[group]
+            rebalances = list(group_history.rebalances)
+            if len(rebalances) <= told or rebalances[-1].over is None:
+                continue
+            told = len(rebalances)
+            explanation = explain(group_history, rebalances)
+            if explanation is not None:
+                click.echo(brief_line(explanation, rebalances[-1], zone))
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        source.close()
+
+
+def _no_members(group: str, place: str) -> str:
+    return (
+        f"{group} has committed offsets in {place}, but no record of members: its consumers assign partitions by"
+        " themselves, or the group was empty for long and compaction removed its records."
+    )
 
 
 def remedies_play() -> Play:
@@ -217,6 +282,12 @@ def _hint(name: str, groups: Sequence[str]) -> str:
 
 
 def _nothing(history: GroupHistory) -> str:
+    if not history.rebalances and history.is_of_topic:
+        newest = datetime.fromtimestamp(history.last)
+        return (
+            f"No rebalance of {history.group} shows: its records are of generation or epoch {history.generation} alone,"
+            f" at {newest:%Y-%m-%d %H:%M:%S}; if there were some before, compaction has removed them."
+        )
     if not history.rebalances:
         count = len(ends_of(history))
         if history.is_of_log and count:

@@ -15,6 +15,7 @@ class Cause(StrEnum):
 
     NEW_MEMBER = "NEW_MEMBER"
     MEMBER_LEFT = "MEMBER_LEFT"
+    MEMBER_GONE = "MEMBER_GONE"
     SESSION_EXPIRED = "SESSION_EXPIRED"
     REBALANCE_TIMEOUT = "REBALANCE_TIMEOUT"
     POLL_TIMEOUT_REASON = "POLL_TIMEOUT_REASON"
@@ -33,6 +34,9 @@ class Cause(StrEnum):
 MEANING: Final[dict[Cause, str]] = {
     Cause.NEW_MEMBER: "A member joined that was not in the group.",
     Cause.MEMBER_LEFT: "A member left by itself.",
+    Cause.MEMBER_GONE: (
+        "A member left or was expelled: `__consumer_offsets` alone was read, which does not show which of the two."
+    ),
     Cause.SESSION_EXPIRED: "A member sent no heartbeat within its session timeout.",
     Cause.REBALANCE_TIMEOUT: (
         "A member did not revoke its partitions in time. A classic group has no rebalance for it: the round under way"

@@ -80,7 +80,7 @@ RECORDED: Final = (
 )
 
 FROM_LOGS: Final = (
-    "## From the logs of brokers",
+    "## From the logs of brokers and from `__consumer_offsets`",
     "`kafka-shim trace from-log FILES` writes the same events from the lines of a broker's log, without requests:"
     " `member`, `group`, of classic groups `state`, `round` and `assignment`, of groups with epochs `epoch` and"
     " `target`.",
@@ -92,7 +92,11 @@ FROM_LOGS: Final = (
     "- A log has no client id: `client_id` is the part of the member id before the UUID. The new id of a static member"
     " that was replaced is in no line of Kafka 3.0 and later unless a rebalance began: its event has the old id.\n"
     "- Logs of clients add `exchange` events, with the few fields that a line has: joins, and requests that were"
-    " refused.",
+    " refused.\n"
+    "- `kafka-shim trace from-offsets` writes them from the records of `__consumer_offsets`. A classic group has one"
+    " record for each generation, so `started` of its `round` is `ended`; groups with epochs have `reconciliation` too,"
+    " and `assignor` is empty unless a member names it. `change` of a member that is no more there is `gone`, and the"
+    " cause MEMBER_GONE. A `group` that is `deleted` may have expired.",
     "Such an event also has",
 )
 

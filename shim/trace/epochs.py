@@ -31,10 +31,12 @@ class Group(Protocol):
     revoked: dict[Partition, tuple[str, float]]
     current: Rebalance | None
     sessions: dict[str, float]
-    is_of_log: bool
 
     @property
     def group(self) -> str: ...
+
+    @property
+    def lacks_assignments(self) -> bool: ...
 
     def member(self, member_id: str) -> object: ...
 
@@ -60,7 +62,7 @@ class Epochs:
         before = history.current
         if before is not None and before.over is None:
             # A log may lack the line about the assignment; this epoch may begin long afterwards.
-            before.superseded = before.started if history.is_of_log else at
+            before.superseded = before.started if history.lacks_assignments else at
             if isinstance(before, Reconciliation):
                 before.holding = tuple(member for member, has in self.current.items() if has.revoking)
         owned = {partition: member for partition, (member, _) in history.revoked.items()} | history.owners
@@ -72,7 +74,8 @@ class Epochs:
             wall=at,
             first_seq=event.get("seq", 0),
             last_seq=event.get("seq", 0),
-            initial=list(history.present) == [event["trigger"]] and not (history.is_of_log and event["generation"] > 2),
+            initial=list(history.present) == [event["trigger"]]
+            and not (history.lacks_assignments and event["generation"] > 2),
             eager=False,
             generation_before=event["generation"] - 1,
             generation=event["generation"],
@@ -86,7 +89,7 @@ class Epochs:
             rebalance.silent = history.sessions.get(rebalance.trigger, 0.0)
         history.begin(rebalance)
         history.generation = event["generation"]
-        if not history.present and not history.is_of_log:
+        if not history.present and not history.lacks_assignments:
             # No member is left to assign partitions to.
             rebalance.assigned = at
             history.owners, history.revoked = {}, {}
@@ -108,7 +111,7 @@ class Epochs:
             after = {partition: member for member in history.present for partition in self.target_of(member)}
             rebalance.owned_after = after
             rebalance.moved = compare(rebalance.owned_before, after, rebalance.members)
-        if history.is_of_log:
+        if history.lacks_assignments:
             # The time at which the members had it is in no line.
             rebalance.assigned = at
 
@@ -212,7 +215,7 @@ class Epochs:
         """Return the members that the current rebalance waits for, each with its missing action."""
         history = self._history
         rebalance = history.current
-        if not isinstance(rebalance, Reconciliation) or rebalance.over is not None or rebalance.lines:
+        if not isinstance(rebalance, Reconciliation) or rebalance.over is not None or history.lacks_assignments:
             return []
         if rebalance.targeted is None:
             wait = "" if rebalance.interval_ended is None else "the assignment interval must pass, and then "

@@ -61,9 +61,18 @@ class Event(TypedDict):
     mono: Annotated[float, "seconds on the coordinator's monotonic clock"]
     wall: Annotated[float, "seconds of Unix time"]
     inferred: NotRequired[
-        Annotated[bool, "true: concluded from requests and answers by a relay, or from the lines of a log"]
+        Annotated[
+            bool,
+            "true: concluded from requests and answers by a relay, from lines of a log, or from `__consumer_offsets`",
+        ]
     ]
-    where: NotRequired[Annotated[str, "file and number of the line of a log that it was concluded from"]]
+    where: NotRequired[
+        Annotated[
+            str,
+            "file and number of the line of a log that it was concluded from, or partition and offset of a record of"
+            " `__consumer_offsets`",
+        ]
+    ]
 
 
 class TraceBegun(Event):
@@ -171,11 +180,11 @@ class MemberChanged(Event):
         "pending (id handed out), added, replaced (took over a static member's place), fenced (lost it), "
         "left, expired, or removed (did not rejoin, had no room, or an admin client removed it); "
         "from a log also loaded (it was in a group that a coordinator loaded) and refused (it asked for an instance id "
-        "that another member has)",
+        "that another member has); from `__consumer_offsets` gone (it left or was expelled) and loaded",
     ]
     rule: RuleName
-    session_timeout_ms: NotRequired[Annotated[int, "its session timeout, if a line of a log has it"]]
-    rebalance_timeout_ms: NotRequired[Annotated[int, "its rebalance timeout, if a line of a log has it"]]
+    session_timeout_ms: NotRequired[Annotated[int, "its session timeout, if a line or a record has it"]]
+    rebalance_timeout_ms: NotRequired[Annotated[int, "its rebalance timeout, if a line or a record has it"]]
     reason: NotRequired[Annotated[str, "the reason that it gave for its departure, if a line of a log has it"]]
 
 

@@ -17,7 +17,7 @@ from kafka_shim.trace.clients import Library, library_of, library_of_consumer, r
 from kafka_shim.trace.epochs import Epochs
 from kafka_shim.trace.members import Commit, Member
 from kafka_shim.trace.moves import Partition, compare, owners_of
-from kafka_shim.trace.rebalance import Join, Rebalance
+from kafka_shim.trace.rebalance import OF_TOPIC, Join, Rebalance
 from kafka_shim.trace.reconciliation import AWAY
 from kafka_shim.trace.refusals import JOINS, Refusals
 from kafka_shim.trace.unreleased import Holders
@@ -27,7 +27,7 @@ REBALANCES: Final = 10_000
 SILENT: Final = 1.5
 """A consumer without a heartbeat for so many intervals is silent."""
 _JOINED: Final = frozenset({"added", "replaced"})
-_GONE: Final = frozenset({"left", "expired", "removed", "fenced"})
+_GONE: Final = frozenset({"left", "expired", "removed", "fenced", "gone"})
 _RESTART_S: Final = 2.0
 """No process restarts twice in so short a time: two that run replace each other."""
 _EARLY: Final = 0.9
@@ -82,7 +82,9 @@ class GroupHistory:
         self.refusals = Refusals()
         self.holders = Holders()
         self.is_of_log = False
-        """True if its events are from a log: it may have had members before, and shows no assignments."""
+        """True if its events are from a log or from `__consumer_offsets`: it may have had members before."""
+        self.is_of_topic = self.is_of_lines = False
+        """True if some of these are from `__consumer_offsets`, from lines of logs."""
         self.of_clients = False
         """True if all its events are from logs of clients."""
         self.limits: tuple[str, ...] = ()
@@ -106,6 +108,9 @@ class GroupHistory:
         self.first = self.first or at
         self.last = at
         self.is_of_log = self.is_of_log or "where" in event
+        if "where" in event:
+            is_record = event["where"].startswith(OF_TOPIC)
+            self.is_of_topic, self.is_of_lines = self.is_of_topic or is_record, self.is_of_lines or not is_record
         take = getattr(self, f"_{event['event']}", None)
         if take is not None:
             take(event, at, at - float(event["mono"]))
@@ -120,6 +125,11 @@ class GroupHistory:
         if member is None:
             member = self.members[member_id] = Member(member_id)
         return member
+
+    @property
+    def lacks_assignments(self) -> bool:
+        """True if its events are from logs alone."""
+        return self.is_of_log and not self.is_of_topic
 
     @property
     def kind(self) -> str:
@@ -223,6 +233,7 @@ class GroupHistory:
         current = self.current
         if self.is_of_log:
             self._assignment_of_log(event, at)
+        if self.is_of_log and not event["assignments"]:
             return
         after = owners_of(event["assignments"])
         if current is not None and current.generation == event["generation"]:
@@ -242,7 +253,7 @@ class GroupHistory:
         self.owners = after
 
     def _assignment_of_log(self, event: Mapping[str, Any], at: float) -> None:
-        """A log has the time of the assignments, but not the assignments: the members had them soon afterwards."""
+        """The members had their assignments soon after their record, or the line about them."""
         current = self.current
         if current is not None and current.generation == event["generation"]:
             current.assigned = at
@@ -303,7 +314,7 @@ class GroupHistory:
                 )
         elif change == "added":
             # A consumer of KIP-848 keeps its id as long as its process runs.
-            member.lingered = at if member.how == "expired" else member.lingered
+            member.lingered = at if member.how in ("expired", "gone") else member.lingered
             member.polled = at
         if change in _GONE and self.size:
             self.size -= 1

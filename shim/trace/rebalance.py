@@ -19,6 +19,8 @@ NEVER_CAME: Final = "waiting in vain"
 LEADER_THINKS: Final = "leader thinks"
 WAITING_FOR_SYNCS: Final = "waiting for syncs"
 
+OF_TOPIC: Final = "__consumer_offsets-"
+"""The begin of a `where` that is a record, not a line of a log."""
 _SLOW_SECONDS: Final = 0.2
 _SLOW_TIMES: Final = 3.0
 _LONG_SECONDS: Final = 1.0
@@ -92,9 +94,19 @@ class Rebalance:
     superseded: float | None = None
     """Start of the next rebalance, if this one had not ended."""
     lines: tuple[str, ...] = ()
-    """Of a rebalance from a log, the first and the last line about it; such a rebalance has no assignments."""
+    """Of a rebalance from a log, the first and the last line about it, or the record of `__consumer_offsets`."""
     size: int | None = None
     """Number of members, if a log has it; `members` may lack some."""
+
+    @property
+    def is_of_topic(self) -> bool:
+        """True if it was concluded from records of `__consumer_offsets`: it has its assignments."""
+        return bool(self.lines) and self.lines[0].startswith(OF_TOPIC)
+
+    @property
+    def is_snapshot(self) -> bool:
+        """True if its beginning does not show: the record of a classic group comes at the end."""
+        return self.is_of_topic
 
     @property
     def over(self) -> float | None:

@@ -69,6 +69,11 @@ class Reconciliation(Rebalance):
     stood_still: float = 0.0
 
     @property
+    def is_snapshot(self) -> bool:
+        """False: the record of an epoch comes at its beginning."""
+        return False
+
+    @property
     def last_release(self) -> tuple[str, float] | None:
         """The last member to revoke its partitions, and the time."""
         late = max(self.released, key=lambda member: self.released[member], default=None)

@@ -125,7 +125,14 @@ def _eager(history: GroupHistory, rebalances: Sequence[Rebalance]) -> list[Remed
     stopped = [each for each in rebalances if each.eager and each.owned_before and each.moved is not None]
     unmoved = sum(len(each.owned_after) - (each.moved.moved if each.moved else 0) for each in stopped)
     libraries = {library_of_client(history, each) for each in history.members.values() if each.protocols}
-    if not stopped or not unmoved or "cooperative" in history.protocol or not all(map(has_cooperative, libraries)):
+    # The libraries of the members are in no record.
+    if (
+        history.is_of_log
+        or not stopped
+        or not unmoved
+        or "cooperative" in history.protocol
+        or not all(map(has_cooperative, libraries))
+    ):
         return []
     return [
         Remedy(

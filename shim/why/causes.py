@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.rebalance import OF_TOPIC
 from kafka_shim.why.work import CLAUSES, has_partitions
 
 BECAUSE: Final[dict[str, str]] = {
     Cause.NEW_MEMBER: "{who} is new",
     Cause.MEMBER_LEFT: "{who} left",
+    Cause.MEMBER_GONE: "{who} left or was expelled",
     Cause.SESSION_EXPIRED: "{who} sent no heartbeat for its session timeout",
     Cause.REBALANCE_TIMEOUT: "{who} did not give up its partitions, or join again, in time",
     Cause.POLL_TIMEOUT_REASON: "{who} left because its application did not poll in time",
@@ -32,6 +34,14 @@ BECAUSE: Final[dict[str, str]] = {
 
 UNSAID: Final = "no line of the log says why"
 """The clause of a rebalance from a log, if its cause is unknown."""
+
+UNCHANGED: Final = "members, topics and partitions are as before, and no record says why"
+"""The clause of a rebalance from `__consumer_offsets`, if its cause is unknown."""
+
+
+def unsaid(where: str) -> str:
+    """Return the clause of a rebalance whose cause is unknown, by the line or record that it is from."""
+    return UNCHANGED if where.startswith(OF_TOPIC) else UNSAID
 
 
 def clause(cause: str | None, who: str, protocol_type: str = "") -> str:

@@ -20,7 +20,7 @@ from kafka_shim.trace.moves import by_topic
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, Rebalance
 from kafka_shim.trace.reconciliation import INTERVAL, Reconciliation
 from kafka_shim.why.advice import advise
-from kafka_shim.why.causes import UNSAID, clause
+from kafka_shim.why.causes import clause, unsaid
 from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.findings import CONSUMER_HEARTBEAT_MS, LONG_S, Finding
 from kafka_shim.why.instance_ids import fights_of
@@ -37,10 +37,12 @@ STORM_REBALANCES: Final = 6
 STORM_GAP_S: Final = 120.0
 """Rebalances at most this far apart belong together; `pipeline/jobs/rebalances.py` has the same value."""
 _GROWS: Final = frozenset({Cause.NEW_MEMBER})
-_SHRINKS: Final = frozenset({Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED})
+_SHRINKS: Final = frozenset({Cause.MEMBER_LEFT, Cause.MEMBER_GONE, Cause.SESSION_EXPIRED})
 _TURNS: Final = 2
 """A storm needs this many rebalances that are not joins, and this many that are not leaves."""
 _PATTERN: Final = 3
+_OPEN: Final = frozenset({Cause.MEMBER_GONE, Diagnosis.UNKNOWN})
+"""Findings that say neither that something went wrong, nor that nothing did."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,18 @@ class Explanation:
         return self.rebalances[-1]
 
     @property
+    def is_open(self) -> bool:
+        """True if records of `__consumer_offsets` show no trouble, but leave open whether there was any."""
+        history = self.history
+        if not history.is_of_topic or any(each.code not in _OPEN for each in self.troubles):
+            return False
+        return bool(self.troubles) or not (history.is_of_lines or history.epochs is not None)
+
+    @property
     def is_calm(self) -> bool:
         """True if there is nothing to do: no member waited long, was refused, or lost its work."""
+        if self.is_open:
+            return False
         is_quiet = not self.advice.remedies and not self.troubles and self.unexplained <= LONG_S
         return is_quiet and not self.repeated
 
@@ -107,6 +119,11 @@ class Explanation:
     @property
     def advice_text(self) -> str:
         """The sentence in place of remedies, if there are none."""
+        if self.is_open:
+            return (
+                "these records do not show whether anything went wrong. Add the broker's log (--log server.log): it"
+                " says why members went, and how long the group waited."
+            )
         if self.troubles:
             return "why knows no setting that would have spared this."
         if self.unexplained > LONG_S:
@@ -177,7 +194,7 @@ class Explanation:
     def reason(self, rebalance: Rebalance) -> str:
         """Return the cause of a rebalance, as a clause."""
         if not rebalance.cause and rebalance.lines:
-            return UNSAID
+            return unsaid(rebalance.lines[0])
         return clause(rebalance.cause, self.who(rebalance.trigger), self.history.protocol_type)
 
     def who(self, member_id: str) -> str:
@@ -309,7 +326,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "remedies": [
             _remedy_json(each) | {"lines": explanation.lines_of(each)} for each in explanation.advice.remedies
         ],
-        "calm": explanation.is_calm,
+        "calm": None if explanation.is_open else explanation.is_calm,
         "advice": "" if explanation.advice.remedies else explanation.advice_text,
         "would_not_help": list(explanation.advice.would_not_help),
         "cannot_tell": list(explanation.limits),
@@ -365,7 +382,7 @@ def _rebalance_json(explanation: Explanation, each: Rebalance) -> dict[str, Any]
         "generation": each.generation,
         "started": each.started,
         "over": each.over,
-        "seconds": each.seconds,
+        "seconds": None if each.is_snapshot else each.seconds,
         "cause": each.cause or None,
         "trigger": each.trigger or None,
         "reason": explanation.reason(each),
@@ -378,7 +395,9 @@ def _rebalance_json(explanation: Explanation, each: Rebalance) -> dict[str, Any]
         "dropped": each.dropped,
         "moved": None if each.moved is None else {"moved": each.moved.moved, "needed": each.moved.needed},
         "member_seconds": each.member_seconds,
-        "partition_seconds": None if each.lines else each.partition_seconds,
+        "partition_seconds": None
+        if each.lines and (each.is_snapshot or not each.is_of_topic)
+        else each.partition_seconds,
         "faults": each.faults,
         "findings": [
             {

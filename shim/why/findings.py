@@ -30,6 +30,8 @@ LONG_S = 1.0
 """A wait of up to a second needs no remedy."""
 _MOST_SLOW = 3
 """Members that are named if all are slow."""
+_REPLACED = 2
+"""A static member that was replaced so often may have been restarted, or have a double."""
 _STALLED = 2.0
 """A heartbeat that comes so many intervals after the begin of a rebalance was held up."""
 
@@ -64,6 +66,8 @@ class Finding:
     """True if it is about several members that each came for a short time, and `client` is the last."""
     is_of_log: bool = False
     """True if it is concluded from a log, which shows fewer signs."""
+    is_of_topic: bool = False
+    """True if it is concluded from `__consumer_offsets`."""
     is_likely: bool = False
     """True if a log only makes it likely."""
     rebalances: list[Rebalance] = field(default_factory=list)
@@ -90,7 +94,7 @@ class Finding:
 
 def cost_of(rebalance: Rebalance) -> float:
     """Return the seconds of standstill of a rebalance, summed over partitions and members."""
-    if rebalance.lines:
+    if rebalance.lines and (rebalance.is_snapshot or not rebalance.is_of_topic):
         # A log shows neither partitions nor when each member joined.
         return rebalance.seconds * (rebalance.size or max(1, len(rebalance.members)))
     return rebalance.partition_seconds + (rebalance.member_seconds or 0.0)
@@ -143,6 +147,8 @@ class _Search:
                 self._revocation(before, rebalance)
             before = rebalance
             self._subscriptions(rebalance, until)
+        if self.history.is_of_topic and not self.history.is_of_lines:
+            self._replacements()
 
     def finding(self, code: str, member: Member | None = None, client: str = "") -> Finding:
         """Return the finding of this code and process; add it if it is new."""
@@ -154,6 +160,7 @@ class _Search:
             of_type = self.history.protocol_type
             is_of_log = self.history.is_of_log
             finding = Finding(code=code, client=label, library=library, protocol_type=of_type, is_of_log=is_of_log)
+            finding.is_of_topic = self.history.is_of_topic and not self.history.is_of_lines
             self.findings[code, name] = finding
         if member is not None and member.member_id not in finding.members:
             finding.members = (*finding.members, member.member_id)
@@ -205,6 +212,18 @@ class _Search:
         if self.history.has_died(unreleased.holder) or self.history.is_silent(unreleased.holder):
             finding.partitions = max(finding.partitions, unreleased.partitions)
 
+    def _replacements(self) -> None:
+        """Add static members that were replaced again and again: by records alone no more shows of two processes with
+        one group instance id.
+        """
+        replaced: dict[str, list[Member]] = {}
+        for member in self.history.members.values():
+            if member.instance_id and member.how == "fenced":
+                replaced.setdefault(member.instance_id, []).append(member)
+        for members in replaced.values():
+            if len(members) >= _REPLACED:
+                self.finding(Cause.STATIC_REPLACED, members[-1]).count = len(members)
+
     # Rebalances
 
     def _others(self, rebalance: Rebalance, until: float, main: Finding) -> None:
@@ -242,6 +261,8 @@ class _Search:
             return self._missed_poll(trigger)
         if rebalance.started >= self.processes.closing and cause in (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED):
             return self.finding(Diagnosis.SHUTDOWN)
+        if cause == Cause.MEMBER_GONE and trigger is not None:
+            return self._gone(trigger)
         if trigger is None or cause not in _OF_MEMBERS:
             if cause == Cause.TOPIC_METADATA_CHANGED or (cause in _REJOINS and self._has_other_partitions(rebalance)):
                 return self.finding(Diagnosis.TOPICS_CHANGED)
@@ -309,6 +330,8 @@ class _Search:
                 return self._expiry(earlier, rebalance, again=False)
             if before.how == "left" and away < RETURN_S:
                 return self._restart(earlier)
+            if before.how == "gone" and away < RETURN_S:
+                return self._gone(earlier, again=False)
         if member.member_id in self.processes.replacing:
             return self._restart(member)
         started = next((each.started for each in self.rebalances if each.initial), None)
@@ -320,6 +343,15 @@ class _Search:
         if self.processes.after(member, rebalance.started) is not None or member.member_id in self.processes.turnover:
             return self._restart(member)
         return self.finding(Diagnosis.SCALE_IN)
+
+    def _gone(self, member: Member, *, again: bool = True) -> Finding:
+        """A member is gone, and no record says how."""
+        finding = self.finding(Cause.MEMBER_GONE, member)
+        finding.count += again
+        # The costs of its absence do not show; it comes before rebalances without any sign.
+        finding.cost += LONG_S if again else 0.0
+        finding.seconds = max(finding.seconds, *gaps(self.processes.lives[client_of(member)]), 0.0)
+        return finding
 
     def _missed_poll(self, member: Member, *, again: bool = True) -> Finding:
         finding = self.finding(Cause.POLL_TIMEOUT_REASON, member)

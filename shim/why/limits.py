@@ -5,8 +5,7 @@ Traces of a server or a relay have none. Source of the gaps: the lines of each r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.history import GroupHistory
@@ -15,9 +14,7 @@ from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
 from kafka_shim.why.findings import LONG_S, Finding
 from kafka_shim.why.names import Names
-
-_MOST: Final = 3
-"""Members that a sentence names."""
+from kafka_shim.why.topic_limits import some, topic_limits
 
 
 def limits_of(
@@ -28,10 +25,12 @@ def limits_of(
         return ()
     if history.of_clients:
         return history.limits
+    if history.is_of_topic and not history.is_of_lines:
+        return topic_limits(history, rebalances, names)
     limits = [
         *(_refused(history, findings), _expired(history, names), _departures(history, names), _unsaid(rebalances)),
         *(_late(rebalances, findings), _leader(history, rebalances, names)),
-        *(_subscriptions(rebalances), _epochs(rebalances)),
+        *(_subscriptions(rebalances), "" if history.is_of_topic else _epochs(rebalances)),
     ]
     return tuple(filter(None, limits))
 
@@ -52,7 +51,7 @@ def _expired(history: GroupHistory, names: Names) -> str:
     members = [each.member_id for each in silent if not each.has_log]
     if not members:
         return ""
-    return f"whether {_some(members, names)} died or stood still; add its log: it ends, starts again, or has a gap"
+    return f"whether {some(members, names)} died or stood still; add its log: it ends, starts again, or has a gap"
 
 
 def _departures(history: GroupHistory, names: Names) -> str:
@@ -60,7 +59,7 @@ def _departures(history: GroupHistory, names: Names) -> str:
     if not members or history.epochs is not None:
         return ""
     return (
-        f"whether {_some(members, names)} was closed or did not poll in time, since its departure has no reason; add"
+        f"whether {some(members, names)} was closed or did not poll in time, since its departure has no reason; add"
         " its log (brokers and Java clients have reasons since Kafka 3.2)"
     )
 
@@ -92,7 +91,7 @@ def _leader(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names
     leaders = [each.trigger for each in rebalances if each.cause == Cause.LEADER_REJOINED and each.trigger]
     if not leaders:
         return ""
-    return f"which topic changed, or why else {_some(leaders, names)} joined again as the leader; add its log"
+    return f"which topic changed, or why else {some(leaders, names)} joined again as the leader; add its log"
 
 
 def _subscriptions(rebalances: Sequence[Rebalance]) -> str:
@@ -105,9 +104,3 @@ def _epochs(rebalances: Sequence[Rebalance]) -> str:
     if not any(isinstance(each, Reconciliation) for each in rebalances):
         return ""
     return "when an epoch was stable, and which members held it up; a broker says it at level DEBUG"
-
-
-def _some(members: Iterable[str], names: Names) -> str:
-    distinct = list(dict.fromkeys(names(each) for each in members))
-    more = f" or {len(distinct) - _MOST} others" if len(distinct) > _MOST else ""
-    return f"{' or '.join(distinct[:_MOST])}{more}" if not more else f"{', '.join(distinct[:_MOST])}{more}"

@@ -11,13 +11,15 @@ from typing import Any, Final, NamedTuple
 from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.epochs import WITH_EPOCHS
+from kafka_shim.trace.rebalance import OF_TOPIC
 from kafka_shim.trace.reconciliation import AWAY
-from kafka_shim.why.causes import UNSAID, clause
+from kafka_shim.why.causes import clause, unsaid
 from kafka_shim.why.names import Names
 
 _MEMBER: Final = {
     "added": "joins",
     "left": "leaves",
+    "gone": "has left or was expelled",
     "expired": "is expelled: it sent no heartbeat within its session timeout",
     "removed": "is removed",
     "fenced": "is fenced: another member has its group.instance.id",
@@ -110,6 +112,9 @@ class Narrator:
         leads = f", {self.name(event['leader'])} leads" if event["leader"] else ""
         protocol = f", protocol {readable(str(event['protocol']))}" if event["protocol"] or "where" not in event else ""
         count = f"{size} member{'s' * (size != 1)}"
+        if event.get("where", "").startswith(OF_TOPIC):
+            # When it began is in no record.
+            return [f"generation {event['generation']}: {count}{names}{leads}{protocol}"]
         if "where" in event and "size" not in event:
             count = "members" if members else "begins"
         lines = [f"generation {event['generation']}: {count} after {took:.0f} ms{names}{leads}{protocol}"]
@@ -140,8 +145,9 @@ class Narrator:
         return [] if what is None else [f"{self.name(event['member_id'])} {what}, epoch {event['generation']}"]
 
     def _target(self, event: Mapping[str, Any]) -> list[str]:
-        lines = [f"target assignment of epoch {event['generation']}, by {readable(event['assignor'])}; changes:"]
-        if "where" in event:
+        by = f", by {readable(event['assignor'])}" if event["assignor"] else ""
+        lines = [f"target assignment of epoch {event['generation']}{by}; changes:"]
+        if "where" in event and not event["assignments"]:
             # A log does not have them.
             return [lines[0].replace("; changes:", "")]
         for member_id, owned in event["assignments"].items():
@@ -160,7 +166,7 @@ class Narrator:
         return [line]
 
     def _assignment(self, event: Mapping[str, Any]) -> list[str]:
-        if "where" in event:
+        if "where" in event and not event["assignments"]:
             # A log does not have them.
             return [f"generation {event['generation']} is stable"]
         lines = [f"generation {event['generation']} is stable; assignments:"]
@@ -193,7 +199,7 @@ class Narrator:
 
     def _because(self, event: Mapping[str, Any]) -> str:
         if not event["cause"] and "where" in event:
-            return UNSAID
+            return unsaid(event["where"])
         return clause(event["cause"], self.name(event["trigger"]), self._types.get(event["group"], ""))
 
     def _exchange(self, event: Mapping[str, Any]) -> list[str]:

@@ -43,6 +43,13 @@ PAGES: Final[dict[str, Page]] = {
         remedy="Nothing, if it left for good. For a restart group.instance.id: a static member does not leave.",
         price=_STATIC,
     ),
+    Cause.MEMBER_GONE: Page(
+        example="Generation 8 lacks a member that generation 7 had, and `why` has read `__consumer_offsets` alone.",
+        signs={"": "the member is in one record of the group, and not in the next; of KIP-848, its tombstone"},
+        remedy="Add the broker's log, `--log server.log`: it says whether the member left, and for which reason, or was"
+        " expelled. The member's own log says it too.",
+        price=_NO_PRICE,
+    ),
     Cause.SESSION_EXPIRED: Page(
         example="A process is killed with kill -9. Its partitions stand still for session.timeout.ms, 45 s by default.",
         signs={

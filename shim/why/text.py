@@ -41,17 +41,17 @@ def _lines(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> I
     is_known = has_partitions(history.protocol_type)
     kind = history.kind if is_known else f"{history.kind} of type {readable(history.protocol_type)}"
     shares = f", {_count(partitions, 'partition')}" if is_known else ""
-    if history.is_of_log:
+    if history.lacks_assignments:
         # It has neither protocol nor partitions, and perhaps not all members.
         count = "" if history.size is None else f", {_count(history.size, 'member')}"
         # Nor the time at which an epoch is stable.
         state = state if history.epochs is None else ""
         yield f"{readable(history.group)}  {history.kind}{count}{state}{generation}"
     else:
-        yield (
-            f"{readable(history.group)}  {kind}, {readable(history.protocol or 'no protocol yet')},"
-            f" {_count(members, 'member')}{shares}{state}{generation}"
-        )
+        # The assignor of a coordinator is in no record.
+        is_unsaid = history.is_of_topic and not history.protocol
+        protocol = "" if is_unsaid else f", {readable(history.protocol or 'no protocol yet')}"
+        yield (f"{readable(history.group)}  {kind}{protocol}, {_count(members, 'member')}{shares}{state}{generation}")
     yield explanation.verdict
     yield ""
     yield from _body(explanation, bars, brief, zone)
@@ -61,7 +61,7 @@ def _body(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> It
     history = explanation.history
     if brief:
         for each in explanation.rebalances:
-            yield _brief(explanation, each, zone)
+            yield brief_line(explanation, each, zone)
         return
     for pattern in explanation.patterns:
         because = clause(pattern.cause, readable(pattern.who), history.protocol_type)
@@ -79,7 +79,7 @@ def _body(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> It
         yield ""
         yield f"Before it, the newest first ({len(earlier)}):"
         for each in list(reversed(earlier))[:5]:
-            yield "  " + _brief(explanation, each, zone)
+            yield "  " + brief_line(explanation, each, zone)
         if len(earlier) > 5:
             yield f"  and {len(earlier) - 5} more: --brief shows one line for each, --last N shows the last N in full"
     yield ""
@@ -133,9 +133,12 @@ def _generations(each: Rebalance) -> str:
     return f"{word} {before} -> {'not reached' if each.generation is None else each.generation}"
 
 
-def _brief(explanation: Explanation, each: Rebalance, zone: tzinfo) -> str:
+def brief_line(explanation: Explanation, each: Rebalance, zone: tzinfo) -> str:
+    """Return one line about a rebalance."""
+    # When the rebalance of a record began does not show.
+    took = "" if each.is_snapshot else f" {span(each.seconds)},"
     return (
-        f"{clock(each.started, zone)}  {_generations(each)}, {span(each.seconds)}, {each.cause or 'unknown'}:"
+        f"{clock(each.started, zone)}  {_generations(each)},{took} {each.cause or 'unknown'}:"
         f" {explanation.reason(each)}"
         + (f"; slow: {explanation.names(each.slow.member_id)}, {span(each.slow.seconds)}" if each.slow else "")
     )
@@ -143,13 +146,12 @@ def _brief(explanation: Explanation, each: Rebalance, zone: tzinfo) -> str:
 
 def _whole(explanation: Explanation, each: Rebalance, bars: bool, zone: tzinfo) -> Iterator[str]:
     end = each.started + each.seconds
-    yield (
-        f"{_generations(each)}, {clock(each.started, zone)} to {clock(end, zone)}, {span(each.seconds)}"
-        f"   [{_place(each)}]"
-    )
+    took = f"to {clock(end, zone)}, {span(each.seconds)}"
+    time = f"over at {clock(end, zone)}" if each.is_snapshot else f"{clock(each.started, zone)} {took}"
+    yield f"{_generations(each)}, {time}   [{_place(each)}]"
     yield f"  cause     {each.cause or 'unknown'}: {explanation.reason(each)}"
     title = "phases"
-    for phase in each.phases:
+    for phase in () if each.is_snapshot else each.phases:
         share = phase.seconds / each.seconds if each.seconds else 0.0
         bar = "#" * max(1, round(share * BAR)) if bars else ""
         who = f" ({', '.join(explanation.names(member) for member in phase.members[:3])})" if phase.members else ""
@@ -177,7 +179,12 @@ def _whole(explanation: Explanation, each: Rebalance, bars: bool, zone: tzinfo) 
         )
     elif each.moved is None and each.assigned is not None and not each.lines:
         yield "  moved     nothing yet: the next rebalance assigns the revoked partitions"
-    if each.lines:
+    if each.is_snapshot:
+        if each.leader and each.assigned is not None:
+            thought = span(each.seconds)
+            yield f"  leader    {explanation.names(each.leader)} assigned {thought} after all had joined"
+        yield "  cost      does not show: no record has the beginning of a rebalance"
+    elif each.lines and not each.is_of_topic:
         yield "  cost      does not show: a log has no partitions of members"
     elif isinstance(each, Reconciliation):
         yield f"  cost      {each.partition_seconds:.1f} partition-seconds stopped; kept partitions do not stop"

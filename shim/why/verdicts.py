@@ -9,7 +9,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why import work
-from kafka_shim.why.causes import BECAUSE
+from kafka_shim.why.causes import BECAUSE, UNCHANGED
 from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.findings import Finding, error_name
 from kafka_shim.why.work import has_partitions
@@ -57,6 +57,16 @@ _FROM_LOGS: Final[dict[str, str]] = {
     Diagnosis.UNKNOWN: "no line of the log says why",
 }
 """Clauses of findings from logs, which have fewer signs than requests."""
+_FROM_TOPIC: Final[dict[str, str]] = {
+    Diagnosis.UNKNOWN: UNCHANGED,
+    Cause.STATIC_REPLACED: "{who} was replaced by a member with its group.instance.id, {times}",
+}
+"""Clauses of findings from `__consumer_offsets` alone."""
+_GONE: Final = {
+    False: "{who} left or was expelled, {times}",
+    True: "{who} left or was expelled, {times}, and came back after up to {seconds}",
+}
+"""Clauses of a member that is gone, by whether it came back."""
 
 
 def _unreleased(finding: Finding) -> str:
@@ -81,6 +91,10 @@ def clause_of(finding: Finding, rebalance: Rebalance | None = None) -> str:
     text = _OTHERWISE.get(finding.code) if finding.expelled or finding.is_passing else CLAUSES.get(finding.code)
     if finding.is_of_log:
         text = _FROM_LOGS.get(finding.code, text)
+    if finding.code == Cause.MEMBER_GONE:
+        text = _GONE[bool(finding.seconds)]
+    if finding.is_of_topic:
+        text = _FROM_TOPIC.get(finding.code, text)
     if finding.is_likely:
         text = "{who} left when a poll interval was over, {times}: its application probably did not poll"
     if not has_partitions(finding.protocol_type):

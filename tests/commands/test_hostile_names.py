@@ -22,6 +22,7 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.cli import cli
 from kafka_shim.persistence.batch import Record, write_batch
 from tests.hostile.serving import Peer
+from tests.sources.offsets_topic.segments import Partition
 from tests.waiting import PATIENCE_S, until
 
 HOSTILE = "\x1b[31m\x1b]52;c;aGk=\x07\r\nFAKE LINE\x9b2J\x7f\u202e\u2028\u2066[red]x[/red]"
@@ -122,6 +123,7 @@ OF_A_TRACE = {
     "trace show": ("TRACE",),
     "trace summary": ("TRACE",),
     "trace from-log": ("LOG", "--out", "FROM_LOG"),
+    "trace from-offsets": ("SEGMENTS", "--group", GROUP),
     "trace compare": ("TRACE", "TRACE", "--group", GROUP),
     "trace export": ("TRACE", "--group", GROUP, "--mermaid"),
     "replay": ("JOURNAL",),
@@ -239,7 +241,10 @@ def test_a_command_that_reads_a_file_shows_escapes(served: Served, name: str, tm
     lesson.write_text(HOSTILE_LESSON)
     log = tmp_path / "server.log"
     log.write_text(HOSTILE_LOG.replace("NAME", ONE_LINE))
+    partition = Partition(GROUP)
+    partition.generation(1, {f"app{HOSTILE}-1": {f"orders{HOSTILE}": [0]}})
     places = {
+        "SEGMENTS": str(partition.write(tmp_path)),
         "LOG": str(log),
         "FROM_LOG": str(tmp_path / "from-log.jsonl"),
         "TRACE": str(served.trace),
@@ -253,6 +258,15 @@ def test_a_command_that_reads_a_file_shows_escapes(served: Served, name: str, tm
         assert "\\x1b[31m" in text, text
     if name in ("trace show", "replay", "trace summary"):
         assert "[red]y[/red]" in text, text
+
+
+def test_names_of_records_are_shown_with_escapes(tmp_path: Path) -> None:
+    partition = Partition(GROUP)
+    partition.generation(1, {f"app{HOSTILE}-1": {f"orders{HOSTILE}": [0]}})
+    partition.generation(2, {f"app{HOSTILE}-2": {f"orders{HOSTILE}": [0]}})
+    place = partition.write(tmp_path)
+    for command in (("why", GROUP), ("why", "absent"), ("why",)):
+        check(output_of(*command, "--offsets", str(place)))
 
 
 def test_names_of_a_log_are_shown_with_escapes(tmp_path: Path) -> None:

@@ -25,8 +25,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_shim.conformance.clients.client_processes import Member
+from kafka_shim.sources.offsets_topic.cluster import Cluster
+from kafka_shim.sources.offsets_topic.settings import Security
 from tests.sources.broker import LoggingKafka
-from tests.sources.recordings import RECORDINGS, Recording
+from tests.sources.recordings import RECORDINGS, WITH_TOPIC, Recording
 from tests.why.provoked.stage import PARTITIONS, Stage
 
 _RECORDS: Final = 60
@@ -108,7 +110,20 @@ def play(recording: Recording, bootstrap: str, server_log: Path) -> str:
     with server_log.open("rb") as log:
         log.seek(start)
         keep(recording, log.read().decode(errors="replace"), stage)
+    if recording.has_topic:
+        keep_partition(recording, bootstrap)
     return ""
+
+
+def keep_partition(recording: Recording, bootstrap: str) -> None:
+    """Write the partition of the group as the bytes of a segment, whole: without a hole in it."""
+    host, _, port = bootstrap.rpartition(":")
+    cluster = Cluster([(host, int(port))], Security())
+    partition = cluster.partition_of(recording.group)
+    first, end = cluster.bounds(partition)
+    content = b"".join(batch.data for batch in cluster.batches(partition, first, end))
+    cluster.close()
+    _write(recording.folder / f"__consumer_offsets-{partition}.log.gz", content)
 
 
 def keep(recording: Recording, server_log: str, stage: Logged) -> None:
@@ -146,19 +161,24 @@ def _pack(path: Path, text: str) -> None:
     # Tracebacks of clients name folders of this machine.
     for place, name in ((Path(__file__).parents[2], "/app"), (Path(sys.base_prefix), "/usr")):
         text = text.replace(str(place), name)
+    _write(path, text.encode())
+
+
+def _write(path: Path, content: bytes) -> None:
     with path.open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as out:
-        out.write(text.encode())
+        out.write(content)
 
 
 def main(chosen: list[str]) -> int:
-    releases = list(dict.fromkeys(each.release for each in RECORDINGS))
+    every = [*RECORDINGS, *WITH_TOPIC]
+    releases = list(dict.fromkeys(each.release for each in every))
     if chosen and chosen[0] in releases:
         releases = [chosen.pop(0)]
     failed = 0
     for release in releases:
         due = [
             each
-            for each in RECORDINGS
+            for each in every
             if each.release == release
             and not (each.folder / "truth.toml").exists()
             and (not chosen or any(part in each.name for part in chosen))

@@ -216,7 +216,7 @@ class Group {
     if (!current?.epoch || current.targeted !== null) return;
     current.targeted = at;
     // A log does not have the assignments.
-    if (event.where !== undefined) return;
+    if (event.where !== undefined && !Object.keys(event.assignments).length) return;
     current.moved = 0;
     const rows = [];
     for (const member of this.present) {
@@ -302,8 +302,9 @@ class Group {
     if (current && current.generation === event.generation) {
       current.assigned = at;
       // A log does not have the assignments.
-      current.moved = event.where === undefined ? moved : null;
-      if (event.where === undefined) this.divided(current, rows, current.members.length ? current.members : Object.keys(event.assignments));
+      const isThere = event.where === undefined || Object.keys(event.assignments).length > 0;
+      current.moved = isThere ? moved : null;
+      if (isThere) this.divided(current, rows, current.members.length ? current.members : Object.keys(event.assignments));
     }
     this.state = "Stable";
   }
