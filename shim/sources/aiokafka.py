@@ -25,7 +25,7 @@ AIOKAFKA: Final = ClientProgram(
         ),
         Pattern(
             SignName.SYNCED,
-            r"Successfully synced group (?P<group>.+) with generation (?P<generation>\d+)",
+            r"Successfully synced group (?P<group>.+) with generation (?P<generation>-?\d+)",
             "Successfully synced group ",
         ),
         Pattern(SignName.LEAVES, r"LeaveGroup request succeeded", "LeaveGroup request succeeded"),

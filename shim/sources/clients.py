@@ -35,6 +35,7 @@ PROGRAMS: Final[tuple[ClientProgram, ...]] = (
 OVERRUN: Final = "consumer poll timeout has expired."
 """Kafka's reason of a member that leaves because its application did not poll in time."""
 CLOSED: Final = "the consumer is being closed"
+NO_GENERATION: Final = "-1"
 _NOT_GIVEN: Final = frozenset({"", "not provided"})
 _GOES_ON: Final = frozenset(
     {SignName.COMMIT_FAILED, SignName.PARTITIONS_REVOKED, SignName.ASKS_TO_JOIN, SignName.THROWN_OUT}
@@ -299,12 +300,23 @@ class ClientLogs:
                 fields["reason"] = ending.reason
         return sign._replace(fields=fields)
 
-    def name_libraries(self, history: GroupHistory) -> None:
-        """Give the members of a group the libraries that logged them, since advice speaks of a library's settings."""
-        for member_id, client in self.by_member.items():
-            if member_id in history.members:
-                history.members[member_id].library = client.library
-                history.members[member_id].has_log = True
+    def describe_members(self, history: GroupHistory) -> None:
+        """Give the members of a group the libraries that logged them, with their versions, since advice speaks of a
+        library's settings and faults.
+        """
+        # librdkafka tells its member id with debug=cgrp alone.
+        nameless = {each.client_id: each for each in self.of_group(history.group) if each.client_id}
+        for member in history.members.values():
+            client = self.by_member.get(member.member_id) or nameless.get(member.client_id)
+            if client is None:
+                continue
+            member.library = client.library
+            member.has_log = member.member_id in self.by_member
+            member.version = client.version or member.version
+            errors = (each.fields.get("error", "") for each in client.of(SignName.SESSION_LOST))
+            member.last_error = next(filter(None, errors), "")
+            synced = client.of(SignName.SYNCED)
+            member.lost_generation = any(each.fields.get("generation") == NO_GENERATION for each in synced)
 
     def times(self) -> dict[tuple[str, int], int]:
         """Return the time of each group and generation, by the first file that has a zone, else by the first file."""

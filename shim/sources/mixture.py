@@ -13,6 +13,8 @@ from typing import Any, Final
 from kafka_shim.sources.client_program import PROGRAM
 from kafka_shim.sources.client_stories import ClientStory
 from kafka_shim.sources.clients import ClientLogs, offset_text
+from kafka_shim.sources.java import JAVA
+from kafka_shim.sources.reading import log_of
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.sources.story import Story, head
 from kafka_shim.trace.history import GroupHistory
@@ -32,6 +34,7 @@ class Mixture:
         self._clients = ClientLogs()
         self._limits: dict[str, list[str]] = {}
         self._of_broker: set[str] = set()
+        self._broker_versions: dict[str, set[str]] = {}
         self.notes: list[str] = []
 
     def events(self, signs: Iterable[Sign]) -> Iterator[Event]:
@@ -41,6 +44,7 @@ class Mixture:
         for sign in signs:
             (of_clients if PROGRAM in sign.fields else of_brokers).append(sign)
         self._of_broker = {each.group for each in of_brokers if each.group}
+        self._broker_versions = broker_versions(of_brokers, of_clients)
         self._clients = self._in_one_zone(of_brokers, ClientLogs(of_clients), of_clients)
         streams: list[Iterable[Event]] = [Story(self._group).events(map(self._clients.enriched, of_brokers))]
         if not of_brokers and of_clients:
@@ -54,8 +58,9 @@ class Mixture:
             yield {"event": event["event"], "seq": seq, **event}
 
     def finish(self, history: GroupHistory) -> None:
-        """Complete the history of a group: libraries, members with a log, limits of the logs."""
-        self._clients.name_libraries(history)
+        """Complete the history of a group: libraries, versions, members with a log, limits of the logs."""
+        self._clients.describe_members(history)
+        history.broker_versions = tuple(sorted(self._broker_versions.get(history.group, ())))
         history.of_clients = history.group not in self._of_broker
         history.limits = tuple(self._limits.get(history.group, ()))
 
@@ -76,6 +81,30 @@ class Mixture:
         offsets = clients.offsets(times or clients.times())
         self.notes = [offset_text(file, offset) for file, offset in offsets.items()]
         return ClientLogs(_moved(each, offsets) for each in of_clients) if offsets else clients
+
+
+def broker_versions(of_brokers: Iterable[Sign], of_clients: Iterable[Sign]) -> dict[str, set[str]]:
+    """Return the versions of the brokers of each group: those in a log that has no line of a client.
+
+    `Kafka version: ` is a line of a broker and of a Java client alike.
+    """
+    logs: dict[str, set[str]] = {}
+    for sign in of_brokers:
+        if sign.group:
+            logs.setdefault(log_of(sign.line.file), set()).add(sign.group)
+    versions: dict[str, set[str]] = {}
+    mixed: set[str] = set()
+    for sign in of_clients:
+        log = log_of(sign.line.file)
+        if sign.name is SignName.VERSION and sign.fields[PROGRAM] == JAVA.name:
+            versions.setdefault(log, set()).add(sign.fields["version"])
+        elif sign.name is not SignName.SETTING:
+            mixed.add(log)
+    of_groups: dict[str, set[str]] = {}
+    for log, groups in logs.items():
+        for group in groups if log not in mixed else ():
+            of_groups.setdefault(group, set()).update(versions.get(log, ()))
+    return of_groups
 
 
 def _moved(sign: Sign, offsets: Mapping[str, int]) -> Sign:

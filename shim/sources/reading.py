@@ -27,6 +27,11 @@ _ROTATION: Final = re.compile(r"(?:[.-](?:\d{4}-\d\d-\d\d(?:-\d\d)?|\d+|gz|zst))
 _COORDINATES: Final = frozenset({SignName.PREPARING, SignName.STABILIZED, SignName.EPOCH, SignName.LOADED})
 
 
+def log_of(name: str) -> str:
+    """Return the name of the log that a rotated file belongs to: `server.log` for `server.log.2026-11-27-09`."""
+    return _ROTATION.sub("", name) or name
+
+
 class Reading:
     """Reader of logs of these programs, perhaps of one group. Stamps without a zone are read in `zone`.
 
@@ -74,9 +79,9 @@ class Reading:
 
     def _rotated(self, files: Sequence[Path]) -> Iterator[list[Path]]:
         """Yield the files of each log, the oldest first."""
-        logs: dict[tuple[Path, str], list[Path]] = {}
+        logs: dict[Path, list[Path]] = {}
         for file in files:
-            logs.setdefault((file.parent, _ROTATION.sub("", file.name)), []).append(file)
+            logs.setdefault(file.with_name(log_of(file.name)), []).append(file)
         for log in logs.values():
             yield log if len(log) == 1 else sorted(log, key=self._first)
 

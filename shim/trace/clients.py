@@ -109,6 +109,15 @@ def library_of_consumer(member_id: str) -> Library:
     return Library.FRANZ_GO if member_id.endswith("==") else Library.UNKNOWN
 
 
+def library_of_id(client_id: str) -> tuple[Library, str]:
+    """Return the library and its version that a client id names: kafka-python's and aiokafka's do by default."""
+    for library in (Library.KAFKA_PYTHON, Library.AIOKAFKA):
+        name, _, version = client_id.partition(f"{library}-")
+        if not name and version[:1].isdigit():
+            return library, version
+    return Library.UNKNOWN, ""
+
+
 def refined(library: Library, api: str, version: int) -> Library:
     """Return the library of a member once more of its requests are known: some libraries join in the same way."""
     return _REFINED.get((library, api, version), library)

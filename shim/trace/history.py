@@ -13,7 +13,14 @@ from typing import Any, Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.clients import Library, library_of, library_of_consumer, refined, shows_poll_interval
+from kafka_shim.trace.clients import (
+    Library,
+    library_of,
+    library_of_consumer,
+    library_of_id,
+    refined,
+    shows_poll_interval,
+)
 from kafka_shim.trace.epochs import Epochs
 from kafka_shim.trace.members import Commit, Member
 from kafka_shim.trace.moves import Partition, compare, owners_of
@@ -89,6 +96,10 @@ class GroupHistory:
         """True if all its events are from logs of clients."""
         self.limits: tuple[str, ...] = ()
         """Questions that its logs leave open, as far as they are known when they are read."""
+        self.broker_versions: tuple[str, ...] = ()
+        """Versions of the brokers that coordinated it, as far as their logs have them."""
+        self.was_loaded = False
+        """True if a coordinator loaded the group, after it moved or restarted."""
         self.size: int | None = None
         """Number of present members, if a log has it."""
         self.joined_on: dict[int, str] = {}
@@ -268,6 +279,8 @@ class GroupHistory:
         member.client_id = event["client_id"] or member.client_id
         member.client_host = event["client_host"] or member.client_host
         member.instance_id = event["instance_id"]
+        if member.library is Library.UNKNOWN:
+            member.library, member.version = library_of_id(member.client_id)
         change = event["change"]
         member.session_timeout_ms = event.get("session_timeout_ms", member.session_timeout_ms)
         member.rebalance_timeout_ms = event.get("rebalance_timeout_ms", member.rebalance_timeout_ms)
@@ -519,6 +532,7 @@ class GroupHistory:
     def _group(self, event: Mapping[str, Any], at: float, shift: float) -> None:
         self.state = event["state"] or self.state
         self.generation = event["generation"] if event["generation"] >= 0 else self.generation
+        self.was_loaded = self.was_loaded or event["change"] == "loaded"
         if event["change"] in ("deleted", "expired"):
             # A later group of this name may be of another kind.
             self.epochs = None

@@ -66,6 +66,12 @@ class Member:
     fenced: int = 0
     """Number of commits that were refused because it had lost its partitions: their records are read twice."""
     library: Library = Library.UNKNOWN
+    version: str = ""
+    """The version of its library, empty if it does not show."""
+    last_error: str = ""
+    """The last error that the coordinator answered before it gave up its session, if its log has it."""
+    lost_generation: bool = False
+    """True if its log has an assignment without a generation."""
     process: str = ""
     """The client id of its own JoinGroup; a static member has the client id of the member that it replaced."""
     place: int = 1

@@ -37,6 +37,7 @@ from kafka_shim.why.memberships import absences_of, last_of, library_of_client
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, past_of
 from kafka_shim.why.remedies import ASSIGNOR, CANNOT_SEE, INITIAL_DELAY, Advice, Play, Remedy, judge, process, round_ms
+from kafka_shim.why.upgrades import with_upgrades
 from kafka_shim.why.work import has_partitions, setting_of
 
 _MANY: Final = 3
@@ -53,6 +54,7 @@ def advise(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names,
     ]
     if any(finding.is_trouble for finding in findings):
         remedies += _eager(history, rebalances)
+    remedies = with_upgrades(history, rebalances, findings, remedies)
     judged = judge(remedies, past_of(history, rebalances), play)
     return Advice(tuple(findings), tuple(judged), _useless(history, findings, rebalances))
 

@@ -351,6 +351,7 @@ def _remedy_json(remedy: Remedy) -> dict[str, Any]:
         name: getattr(remedy, name)
         for name in ("who", "side", "setting", "seen", "proposed", "why", "grade", "price", "code")
     } | {
+        "sources": list(remedy.sources),
         "before": None if remedy.before is None else remedy.before._asdict(),
         "after": None if remedy.after is None else remedy.after._asdict(),
     }

@@ -27,6 +27,7 @@ from kafka_shim.why.memberships import absences_of
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, client_of, past_of
 from kafka_shim.why.remedies import CANNOT_SEE, PROCESS, PROCESSING, Advice, Play, Remedy, judge, round_ms
+from kafka_shim.why.upgrades import with_upgrades
 
 SESSION: Final = "consumer.session.timeout.ms"
 HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
@@ -52,6 +53,7 @@ def advise(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names,
         play = None
     order = {finding.code: number for number, finding in reversed(list(enumerate(findings)))}
     remedies.sort(key=lambda remedy: order.get(remedy.code, len(order)))
+    remedies = with_upgrades(history, rebalances, findings, remedies)
     return Advice(
         tuple(findings),
         tuple(judge(remedies, past_of(history, rebalances), play)),

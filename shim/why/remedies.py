@@ -21,6 +21,7 @@ MAX_SIZE: Final = "group.max.size"
 REMOTE_ASSIGNOR: Final = "group.remote.assignor"
 RIGHTS: Final = "the rights of the client"
 PROTOCOL: Final = "group.protocol"
+UPGRADE: Final = "the version"
 
 
 class Played(NamedTuple):
@@ -59,6 +60,8 @@ class Remedy:
     key: str = ""
     code: str = ""
     optional: bool = False
+    sources: tuple[str, ...] = ()
+    """Addresses of what it is known from, of a fault that a release mends."""
 
 
 @dataclass(frozen=True)

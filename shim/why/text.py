@@ -247,7 +247,9 @@ def _advice(explanation: Explanation) -> Iterator[str]:
 def _remedy(number: int, remedy: Remedy, *, is_of_log: bool = False) -> Iterator[str]:
     yield f"  {number}  {remedy.who}, {remedy.side}: {remedy.setting}  {remedy.seen} -> {remedy.proposed}"
     yield f"     {remedy.why}" + (f"; {remedy.price}" if remedy.price else "")
-    if remedy.before is not None and remedy.after is not None:
+    if remedy.sources:
+        yield f"     known: {', '.join(remedy.sources)}"
+    elif remedy.before is not None and remedy.after is not None:
         yield f"     replayed: {_played(remedy)}"
     elif remedy.grade != LIKELY:
         yield f"     {'the log does' if is_of_log else 'the requests do'} not show why"
