@@ -1,10 +1,11 @@
 """Measure the Spark pipeline, its speed and its survival of kills:
-`python -m bench.pipeline decode|events|question|kill` prints JSON.
+`python -m bench.pipeline decode|events|question|logs|kill` prints JSON.
 
     decode   records of __consumer_offsets per second on one core: our decoder alone, the whole pipeline in Spark, and
              Kafka's dump-log tool with its offsets decoder, on the same files
     events   traces from files to answers: wall and processor time, peak memory, bytes shuffled by step
     question the main question alone, beside DuckDB on the same files
+    logs     a gigabyte of a broker's log, beside `why --log`
     kill     kills workers and drivers of a cluster and of a stream in the middle, and compares the results
 
 Seconds are processor time unless the name has `wall`, because the machine may be busy with other work. Data is
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.decoding import decode
 from bench.killing import kill
+from bench.logs import logs
 from bench.questions import question
 from bench.store import SERVERS
 from bench.traces import CLUSTER, events
@@ -58,6 +60,10 @@ def main() -> None:
     four = what.add_parser("question")
     four.add_argument("--data", type=Path, required=True, help="a folder of `pipeline generate`, with plain files")
     four.add_argument("--memory", default="2g")
+    five = what.add_parser("logs")
+    five.add_argument("--bytes", type=int, default=1_000_000_000)
+    five.add_argument("--master", default="local[2]")
+    five.add_argument("--memory", default="1g")
     chosen = parser.parse_args()
     # Exit normally, so that processes are stopped and files deleted.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
@@ -66,6 +72,9 @@ def main() -> None:
     elif chosen.what == "question":
         with TemporaryDirectory(prefix="bench-question-") as out:
             result = question(chosen.data, Path(out), chosen.memory)
+    elif chosen.what == "logs":
+        with TemporaryDirectory(prefix="bench-logs-") as folder:
+            result = logs(chosen.bytes, Path(folder), chosen.memory, chosen.master)
     elif chosen.what == "kill":
         result = kill(chosen.events, chosen.memory, chosen.s3, chosen.data)
     else:

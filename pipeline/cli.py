@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
 
 import click
 from rich.console import Console
@@ -50,6 +51,7 @@ _KAFKA = click.option(
     metavar="HOST:PORT",
     help="Also read __consumer_offsets of this cluster; --config kafka.NAME=VALUE sets Kafka's Java clients.",
 )
+_ZONE = click.option("--log-zone", default="UTC", show_default=True, help="Time zone of stamps of logs without one.")
 _FORMAT = click.option(
     "--format",
     "kind",
@@ -178,10 +180,17 @@ def _writable(out: str) -> None:
 
 
 def _inputs(
-    paths: tuple[str, ...], config: tuple[str, ...], end_offsets: str | None = None, kafka: str | None = None
-) -> Inputs:
+    paths: tuple[str, ...], config: tuple[str, ...], end_offsets: str | None = None, kafka: str | None = None,
+    zone: str = "UTC",
+) -> Inputs:  # fmt: skip
     if not paths and kafka is None:
-        raise click.UsageError("there is nothing to read: name traces, segments, or a cluster by --kafka")
+        raise click.UsageError("there is nothing to read: name traces, segments, logs, or a cluster by --kafka")
+    try:
+        log_zone = ZoneInfo(zone)
+    except (KeyError, ValueError, OSError) as error:
+        raise click.BadParameter(
+            f"{zone!r} is not a time zone: write a name such as Europe/Berlin, or UTC.", param_hint="--log-zone"
+        ) from error
     from kafka_shim.pipeline.run import sort_out
     from kafka_shim.pipeline.sources.kafka_topic import reach
     from kafka_shim.pipeline.sources.places import Unreadable, store_settings
@@ -192,7 +201,7 @@ def _inputs(
             reach(kafka)
         inputs = sort_out(paths, end_offsets, store_settings(settings))
         of_kafka = {name: value for name, value in settings.items() if name.startswith(_OF_KAFKA)}
-        return inputs._replace(kafka=kafka, kafka_options=of_kafka)
+        return inputs._replace(kafka=kafka, kafka_options=of_kafka, zone=log_zone)
     except (ValueError, Unreadable) as error:
         raise Refused(str(error)) from error
 
@@ -262,6 +271,7 @@ def _tables_of(
 @cli.command()
 @click.argument("paths", nargs=-1, metavar="[IN]...")
 @_KAFKA
+@_ZONE
 @click.option("--out", required=True, help="Folder for tables and results; replaces those of an earlier run.")
 @click.option(
     "--end-offsets", type=click.Path(exists=True), help="CSV: topic, partition, happened_at, end_offset; gives lag."
@@ -272,10 +282,10 @@ def _tables_of(
 @_KEEP
 @_spark_options
 def run(
-    paths: tuple[str, ...], kafka: str | None, out: str, end_offsets: str | None, only: tuple[str, ...], kind: str,
-    catalog: str | None, keep: int, master: str, memory: str, config: tuple[str, ...],
+    paths: tuple[str, ...], kafka: str | None, log_zone: str, out: str, end_offsets: str | None, only: tuple[str, ...],
+    kind: str, catalog: str | None, keep: int, master: str, memory: str, config: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Build tables and answers from traces and __consumer_offsets segments."""
+    """Build tables and answers from traces, __consumer_offsets segments, and logs of brokers and clients."""
     from kafka_shim.pipeline.needs import places_for
 
     console = Console(stderr=True)
@@ -284,7 +294,7 @@ def run(
         chosen = places_for(only) if only else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--only") from error
-    inputs = _inputs(paths, config, end_offsets, kafka)
+    inputs = _inputs(paths, config, end_offsets, kafka, log_zone)
     _writable(out)
     little = _is_little(inputs, config, chosen)
     with _spark(master, memory, config, _needs_of(inputs, kind), out, little) as spark:
@@ -302,6 +312,7 @@ def run(
 @cli.command()
 @click.argument("paths", nargs=-1, metavar="[IN]...")
 @_KAFKA
+@_ZONE
 @click.option("--out", required=True, help="Folder for report.html, tables and results.")
 @click.option(
     "--end-offsets", type=click.Path(exists=True), help="CSV: topic, partition, happened_at, end_offset; gives lag."
@@ -311,13 +322,13 @@ def run(
 @_KEEP
 @_spark_options
 def report(
-    paths: tuple[str, ...], kafka: str | None, out: str, end_offsets: str | None, kind: str, catalog: str | None,
-    keep: int, master: str, memory: str, config: tuple[str, ...],
+    paths: tuple[str, ...], kafka: str | None, log_zone: str, out: str, end_offsets: str | None, kind: str,
+    catalog: str | None, keep: int, master: str, memory: str, config: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Build tables, answers, and one HTML page of them."""
     console = Console(stderr=True)
     kind = _kind(kind, catalog)
-    inputs = _inputs(paths, config, end_offsets, kafka)
+    inputs = _inputs(paths, config, end_offsets, kafka, log_zone)
     _writable(out)
     little = _is_little(inputs, config)
     with _spark(master, memory, config, _needs_of(inputs, kind), out, little) as spark:

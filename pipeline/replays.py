@@ -61,7 +61,13 @@ _CHANGES: Final = (Change(), Change(static=True), Change(cooperative=True), Chan
 
 def _candidates(warehouse: Warehouse, worst: int) -> list[_Candidate]:
     gain = F.col("static_saves_ms") + F.col("kip848_saves_ms")
-    ranked = warehouse.result("migration").where("advice != 'none'").orderBy(F.desc(gain), "group_id").limit(worst)
+    ranked = (
+        warehouse.result("migration")
+        .where("advice != 'none'")
+        .where(gain.isNotNull())
+        .orderBy(F.desc(gain), "group_id")
+        .limit(worst)
+    )
     return [_Candidate(row.group_id, row.protocol or "", row.rounds) for row in ranked.collect()]
 
 

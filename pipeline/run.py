@@ -6,8 +6,10 @@ Declares which tables and answers depend on which. `tables/` and `jobs/` compute
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, tzinfo
 from functools import partial, reduce
 from itertools import chain
 from types import MappingProxyType
@@ -22,12 +24,13 @@ from kafka_shim.pipeline.decode.events import Lines
 from kafka_shim.pipeline.jobs import completeness, invariants, members, offsets, rebalances
 from kafka_shim.pipeline.needs import LINES, TABLE_NEEDS
 from kafka_shim.pipeline.schemas import PARTITIONED, PLACES, STEADY, UNITED
-from kafka_shim.pipeline.session import LITTLE_BYTES, RARE, context_of
+from kafka_shim.pipeline.session import LITTLE_BYTES, RARE, SHUFFLE_PARTITIONS, context_of
+from kafka_shim.pipeline.sources import logs as texts
 from kafka_shim.pipeline.sources import scanned, stores_of
 from kafka_shim.pipeline.sources.kafka_topic import offsets_topic, reading
-from kafka_shim.pipeline.sources.offsets_log import COMMITS, OffsetsLog, segments
+from kafka_shim.pipeline.sources.offsets_log import COMMITS, SEGMENT, OffsetsLog, segments
 from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable
-from kafka_shim.pipeline.sources.shim_trace import ShimTrace, files
+from kafka_shim.pipeline.sources.shim_trace import NARROW, TRACE, ShimTrace, files
 from kafka_shim.pipeline.steps import Task, side_by_side
 from kafka_shim.pipeline.tables import epochs, groups, lives, partitions, traces
 from kafka_shim.pipeline.tables import offsets as offset_tables
@@ -51,7 +54,8 @@ class _Read(Protocol):
 class Inputs(NamedTuple):
     """The inputs of a run.
 
-    `traces` and `logs` are paths of traces and of segments. `end_offsets` is a CSV file (topic, partition, at,
+    `traces` and `logs` are paths of traces and of segments, `texts` logs of brokers and clients, with stamps in `zone`
+    if they have none. `end_offsets` is a CSV file (topic, partition, at,
     end_offset). `kafka` is HOST:PORT of a cluster, to read its `__consumer_offsets`; `kafka_options` are options of
     `kafka_topic.offsets_topic`.
     """
@@ -61,6 +65,8 @@ class Inputs(NamedTuple):
     end_offsets: str | None = None
     kafka: str | None = None
     kafka_options: Mapping[str, str] = MappingProxyType({})
+    texts: tuple[str, ...] = ()
+    zone: tzinfo = UTC
 
 
 class Made(NamedTuple):
@@ -75,12 +81,15 @@ class Made(NamedTuple):
 
 
 def sort_out(paths: Iterable[str], end_offsets: str | None = None, settings: Settings = ()) -> Inputs:
-    """Sort paths into those of traces and those of segments; a folder of `pipeline generate` holds both.
+    """Sort paths into those of traces, those of segments and those of logs; a folder of `pipeline generate` holds both
+    of the first. All files of a path without a trace or a segment are logs.
 
-    `settings` are for the stores of the paths. Raises ValueError for a path that holds neither, and `Unreadable`.
+    `settings` are for the stores of the paths. Raises ValueError for an empty folder, and for a trace beside a log;
+    `Unreadable`.
     """
     found_traces: list[str] = []
     found_logs: list[str] = []
+    found_texts: list[str] = []
     for name in paths:
         path = Place(name, settings)
         kind, _ = path.info()
@@ -88,17 +97,27 @@ def sort_out(paths: Iterable[str], end_offsets: str | None = None, settings: Set
             raise Unreadable(f"{path} does not exist")
         below = [each for each in path.children() if each.name in ("trace", "segments")] if kind == "folder" else []
         inside = below or [path]
-        traces_here = [place.address for place in inside if _holds(files, place, ".jsonl")]
-        logs_here = [place.address for place in inside if _holds(segments, place, ".log")]
-        if not traces_here and not logs_here:
-            raise ValueError(f"{path} holds neither a trace (*.jsonl) nor segments (__consumer_offsets-N/*.log)")
+        traces_here = [place.address for place in inside if _holds(files, place, TRACE)]
+        logs_here = [place.address for place in inside if _holds(segments, place, SEGMENT)]
         found_traces += traces_here
         found_logs += logs_here
-    return Inputs(tuple(found_traces), tuple(found_logs), end_offsets)
+        if not traces_here and not logs_here:
+            texts_here = [each.address for each in texts.files(path)]
+            if not texts_here:
+                raise ValueError(
+                    f"{path} holds neither a trace (*.jsonl) nor segments (__consumer_offsets-N/*.log), and no log"
+                )
+            found_texts += texts_here
+    if found_traces and found_texts:
+        raise ValueError(
+            f"{found_traces[0]} is a trace and {found_texts[0]} is not: read logs apart from traces, with another"
+            " --out, because a group in both would count twice"
+        )
+    return Inputs(tuple(found_traces), tuple(found_logs), end_offsets, texts=tuple(dict.fromkeys(found_texts)))
 
 
-def _holds(find: Callable[[str, Settings], list[Place]], place: Place, suffix: str) -> bool:
-    return any(suffix in file.name for file in find(place.address, place.settings))
+def _holds(find: Callable[[str, Settings], list[Place]], place: Place, name: re.Pattern[str]) -> bool:
+    return any(name.search(file.name) for file in find(place.address, place.settings))
 
 
 def is_little(inputs: Inputs, settings: Settings = (), only: Collection[str] | None = None) -> bool:
@@ -109,11 +128,14 @@ def is_little(inputs: Inputs, settings: Settings = (), only: Collection[str] | N
     reads_all = only is None or not {*STEADY.values()}.isdisjoint(only)
     limit = LITTLE_BYTES if reads_all else LITTLE_BYTES * RARE
     size = 0
-    for find, paths in ((files, inputs.traces), (segments, inputs.logs)):
-        for file in chain.from_iterable(find(path, settings) for path in paths):
-            size += file.content_size()
-            if size > limit:
-                return False
+    of_texts = (Place(path, settings) for path in inputs.texts)
+    found = (
+        find(path, settings) for find, paths in ((files, inputs.traces), (segments, inputs.logs)) for path in paths
+    )
+    for file in chain(of_texts, chain.from_iterable(found)):
+        size += file.content_size()
+        if size > limit:
+            return False
     return True
 
 
@@ -131,6 +153,8 @@ def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext, at_onc
             if any(map(warehouse.makes, LINES[lines])):
                 do = partial(_read_lines, warehouse, inputs.traces, lines)
                 reading.append(_task(spark, step, f"read {lines}", do))
+    if inputs.texts and any(map(warehouse.makes, LINES["others"])):
+        reading.append(_task(spark, step, "read logs", partial(_read_texts, warehouse, inputs)))
     if inputs.logs or inputs.kafka:
         name = "read segments" if inputs.logs else "read the topic"
         reading.append(_task(spark, step, name, partial(_read_log, warehouse, inputs)))
@@ -157,14 +181,24 @@ def _task(spark: SparkSession, step: Step, name: str, do: Callable[[], object], 
 def _read_lines(warehouse: Warehouse, paths: tuple[str, ...], lines: str) -> None:
     # Nearly all lines are of two kinds with few columns: a pass for each kind costs less than empty columns.
     rows = _scanned(warehouse.spark, ShimTrace, lines=lines, path=joined(paths))
-    rows = traces.ingested(rows)
+    _append(warehouse, traces.ingested(rows), lines)
+
+
+def _append(warehouse: Warehouse, rows: DataFrame, lines: str) -> None:
     if warehouse.only is not None:
         rows = rows.where(F.col("place").isin([place for place in LINES["others"] if warehouse.makes(place)]))
-    if lines == "others":
+    if lines not in NARROW:
         # These rows are few but in all parts of a trace: without the hint, each part would write a file per day and
         # bucket.
         rows = rows.repartition(1) if warehouse.little else rows.hint("rebalance", *map(F.col, APART))
     warehouse.append_apart(rows, lines=lines)
+
+
+def _read_texts(warehouse: Warehouse, inputs: Inputs) -> None:
+    lines = texts.lines_of(warehouse.spark, inputs.texts, inputs.zone).persist(StorageLevel.DISK_ONLY)
+    events = texts.events_of(lines, 1 if warehouse.little else SHUFFLE_PARTITIONS)
+    _append(warehouse, traces.ingested(events, "log"), "logs")
+    lines.unpersist()
 
 
 def _read_log(warehouse: Warehouse, inputs: Inputs) -> None:

@@ -49,6 +49,9 @@ class Table(NamedTuple):
         return [column.name for column in self.columns]
 
 
+LOG: Final = "log of "
+"""The beginning of the name of a trace that is made of logs, before the group."""
+
 _C = Column
 _GROUP = _C("group_id", "string", "group id")
 _MEMBER = _C("member_id", "string", "member id")
@@ -58,7 +61,7 @@ _TRACE = _C(
     "trace",
     "string",
     "trace of the row: the run of the server that the first line of each file names; of files without one, folder and"
-    " name, without the rotation number",
+    f" name, without the rotation number; of logs, `{LOG}` and the group",
 )
 _FIRST_RUN = _C("first_run", "string", "first of the traces that follow each other in the history of the group")
 _SEQ = _C("seq", "bigint", "sequence number of the event in its trace")
@@ -138,6 +141,7 @@ EVENTS: Final = Table(
         _field("waits_ms", meaning="milliseconds that its assignment waits for the assignment interval; null if none"),
         _field("protocol"),
         _C("members", "array<string>", "members of the generation, or those a JoinGroup answer lists"),
+        _field("size"),
         _C("assignments", ASSIGNMENT_TYPE, "assignment of each member, if it could be read"),
         _C("offsets", OFFSET_TYPE, "offsets committed, expired, fetched, deleted or listed, or ends of partitions"),
         _field("inferred"),
@@ -156,7 +160,7 @@ NO_COLUMN: Final = frozenset(
         *("state", "groups", "unknown_records", "action", "kind", "deadline"),
         *("assignor", "assigned", "revoking", "waits_for"),
         *("producer_id", "producer_epoch", "nth", "subscriptions"),
-        *("where", "size"),
+        "where",
     }
 )
 """Fields of the trace without a column of their name. Of a `target` and a `reconciliation`, `decode/events.py` has some
@@ -307,7 +311,12 @@ TABLES: Final[dict[str, Table]] = {
             ),
             _C("join_ms", "double", "first half: start until the joins were answered, or the target was computed"),
             _C("leader_ms", "double", "second half: the time the leader took to assign"),
-            _C("total_ms", "double", "start until Stable, or until the joins were answered if it never became Stable"),
+            _C(
+                "total_ms",
+                "double",
+                "start until Stable, or until the joins were answered if it never became Stable; null if a log does not"
+                " show the end of an epoch",
+            ),
             _C(
                 "blamed",
                 "string",
@@ -331,9 +340,13 @@ TABLES: Final[dict[str, Table]] = {
             _C("dropped", "array<string>", "members that left during the round"),
             _C("leader", "string", "leader"),
             _C("protocol", "string", "protocol selected"),
-            _C("cooperative", "boolean", "whether members keep their partitions through the round, by its name"),
-            _C("members", "array<string>", "members of the generation"),
-            _C("size", "int", "number of members"),
+            _C(
+                "cooperative",
+                "boolean",
+                "whether members keep their partitions through the round, by its name; null if a log does not show it",
+            ),
+            _C("members", "array<string>", "members of the generation; null if a log does not name them all"),
+            _C("size", "int", "number of members; null if a log does not show it"),
             _C("inferred", "boolean", "whether a relay or a log inferred it; null in a coordinator's own trace"),
             _C("file", "string", "file of the trace"),
             _C("position", "bigint", "where the round event begins in it"),
@@ -512,7 +525,7 @@ TABLES: Final[dict[str, Table]] = {
     "quarantine": Table(
         "Something that could not be read.",
         (
-            _C("source", "string", "trace or segments"),
+            _C("source", "string", "trace, segments or log"),
             _C("file", "string", "path of the file"),
             _C("position", "bigint", "where in the file, bytes"),
             _C("log_offset", "bigint", "log offset claimed; null for traces"),

@@ -133,9 +133,7 @@ HOUSE = {
         "kafka_shim.apis",
         "kafka_shim.persistence",
         "kafka_shim.trace",
-        "kafka_shim.sources.patterns",
-        "kafka_shim.sources.layouts",
-        "kafka_shim.sources.signs",
+        "kafka_shim.sources",
     },
 }
 # Kind of group -> the kinds that its folder extends. Other modules of `groups/` know no kind, but for `LISTS_KINDS`.

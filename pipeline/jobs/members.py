@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_shim.pipeline.schemas import STEADY_APIS
-from kafka_shim.pipeline.tables.columns import hashes, in_one_part, in_order, ms_between
+from kafka_shim.pipeline.tables.columns import hashes, in_one_part, in_order, ms_between, of_log
 
 NEAR: Final = 0.7
 """A gap of this share of the session timeout is a near miss; consumers heartbeat every fifteenth to third of it."""
@@ -22,10 +22,11 @@ def heartbeat_gaps(requests: DataFrame) -> DataFrame:
     the longest gap in it, and `near_miss`, whether that share is at least `NEAR`.
 
     A gap is from the answer of one request to the arrival of the next: while a JoinGroup is parked, the coordinator
-    waits and the member is not silent.
+    waits and the member is not silent. Logs lack the heartbeats between, so members that only logs know have no row.
     """
     renewing = requests.where(
         F.col("member_id").isNotNull()
+        & ~of_log()
         & F.col("api").isin("JoinGroup", "SyncGroup", *STEADY_APIS)
         & F.col("error").isin(0, 27)
     ).select("trace", "group_id", "member_id", "client_id", "seq", "happened_at", "arrived_at", "session_timeout_ms")

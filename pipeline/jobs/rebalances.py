@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kafka_shim.pipeline.tables.columns import in_one_part, ms_between
+from kafka_shim.pipeline.tables.columns import in_one_part, ms_between, of_log
 
 STORM_GAP_S: Final = 120
 """Maximum seconds between two rounds of one storm."""
@@ -179,18 +179,22 @@ def migration(rounds: DataFrame, membership: DataFrame, partition_pauses: DataFr
         F.count("*").alias("rounds"),
         F.sum("total_ms").alias("rebalancing_ms"),
         F.max_by("protocol", "started_at").alias("protocol"),
+        F.max(of_log()).alias("of_log"),
     )
     savings = every.join(bounces, "group_id", "left").join(static, "group_id", "left").join(pauses, "group_id", "left")
-    savings = savings.fillna(0)
+    savings = savings.fillna(0, ["restarts", "static_saves_rounds", "static_saves_ms"])
+    # Of brokers' logs alone, no partition has a known pause.
+    pauses_of = {name: F.when(~F.col("of_log"), 0.0) for name in ("partition_pause_ms", "kip848_saves_ms")}
+    savings = savings.withColumns({name: F.coalesce(name, none) for name, none in pauses_of.items()}).drop("of_log")
     advice = (
         F.when(
             (F.col("static_saves_rounds") > 0) & (F.col("static_saves_rounds") * 2 >= F.col("rounds")),
             "static membership",
         )
         .when(F.col("kip848_saves_ms") > 0, "KIP-848")
-        .otherwise("none")
+        .when(F.col("kip848_saves_ms").isNotNull(), "none")
     )
-    saves = F.desc(F.col("static_saves_ms") + F.col("kip848_saves_ms"))
+    saves = F.desc(F.col("static_saves_ms") + F.coalesce("kip848_saves_ms", F.lit(0.0)))
     return in_one_part(savings.withColumn("advice", advice), saves, "group_id")
 
 

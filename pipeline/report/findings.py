@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from kafka_shim.lab.replaying import play
 from kafka_shim.pipeline.sources import stores_of
 from kafka_shim.pipeline.sources.places import Place, Unreadable
+from kafka_shim.pipeline.tables.columns import of_log
 from kafka_shim.pipeline.warehouse import Warehouse
 from kafka_shim.trace.history import History
 from kafka_shim.trace.rebalance import Rebalance
@@ -100,9 +101,14 @@ def judgement(warehouse: Warehouse) -> Judgement:
 def _worst(warehouse: Warehouse) -> dict[str, set[str]]:
     """Return the groups to explain, the worst first, with the files of their traces."""
     worked = F.col("total_ms") - F.coalesce("initial_delay_ms", F.lit(0.0))
-    in_rounds = warehouse.read("rounds").select("group_id", "file", worked.alias("ms"))
+    # `why --log` explains the groups of logs.
+    in_rounds = warehouse.read("rounds").where(~of_log()).select("group_id", "file", worked.alias("ms"))
     is_refusal = F.col("api").isin([*JOINS]) & F.col("error").isin([int(each) for each in REFUSALS | FENCED])
-    refused = warehouse.read("requests", steady=False).where(is_refusal).select("group_id", "file", F.lit(_REFUSED_MS))
+    refused = (
+        warehouse.read("requests", steady=False)
+        .where(is_refusal & ~of_log())
+        .select("group_id", "file", F.lit(_REFUSED_MS))
+    )
     rows = in_rounds.union(refused).groupBy("group_id", "file").agg(F.sum("ms").alias("ms")).collect()
     files: dict[str, set[str]] = {}
     cost: dict[str, float] = {}

@@ -19,6 +19,7 @@ from kafka_shim.pipeline.report import plots
 from kafka_shim.pipeline.report.findings import Judgement, judgement
 from kafka_shim.pipeline.report.tables import ROWS, grid, moment, numbers, table
 from kafka_shim.pipeline.report.words import INVARIANTS, because, remedy, several
+from kafka_shim.pipeline.schemas import LOG
 from kafka_shim.pipeline.sources import stores_of
 from kafka_shim.pipeline.sources.places import LINE, Place, Unreadable
 from kafka_shim.pipeline.steps import results
@@ -154,7 +155,7 @@ def _by_cause(warehouse: Warehouse) -> _Causes:
         .where("cause is not null")
         .collect()
     )
-    totals = [row.asDict() | {"mean_ms": row.total_ms / row.rounds} for row in rows if row.day is None]
+    totals = [row.asDict() | {"mean_ms": row.total_ms and row.total_ms / row.rounds} for row in rows if row.day is None]
     totals.sort(key=lambda row: (-row["rounds"], row["cause"]))
     by_day: dict[str, dict[str, int]] = {row["cause"]: {} for row in totals}
     for row in rows:
@@ -188,14 +189,16 @@ def _facts(warehouse: Warehouse, judged: Judgement) -> str:
     ]
     cells = "".join(f"<div{' class=bad' if bad else ''}><b>{value}</b>{name}</div>" for name, value, bad in facts)
     lead = judged.headline() or (
-        "No trace shows the requests of its rounds." if span.rounds else "No group rebalanced."
+        "No trace shows the requests of its rounds; kafka-shim why GROUP --log PATH explains groups of logs."
+        if span.rounds
+        else "No group rebalanced."
     )
     if judged.unread:
         lead += f" Not judged, since their traces are too large or cannot be read: {', '.join(judged.unread)}."
     if missing:
         lead += " Parts of the input are missing: answers about the groups that these may concern are incomplete."
     if span.inferred:
-        lead += " A relay recorded some of the traces: their causes are inferred from requests and answers."
+        lead += " A relay recorded some of the traces, or they are of logs: their causes are inferred."
     return (
         f'<p class="note">{moment(span.began)} to {moment(span.ended)} UTC</p>'
         f'<p class="lead">{escape(lead)}</p><div class="facts">{cells}</div>'
@@ -238,7 +241,7 @@ def _worst_groups(warehouse: Warehouse) -> _Section:
         .collect()
     )
     names = [row.group_id for row in worst]
-    parts = [(place, part.cause, part.ms) for place, row in enumerate(worst) for part in row.causes]
+    parts = [(place, part.cause, part.ms or 0.0) for place, row in enumerate(worst) for part in row.causes]
     series: dict[str, list[float]] = {}
     for place, cause, ms in sorted(parts, key=lambda part: -part[2]):
         series.setdefault(cause, [0.0] * len(names))[place] += ms
@@ -249,13 +252,13 @@ def _worst_groups(warehouse: Warehouse) -> _Section:
     if worst:
         figure = _figure(lambda width: plots.stacked_bars(names, series, ends, width), columns, rows, {"rounds", "ms"})
         body.append(figure)
-    finding = f"{worst[0].group_id} spent {plots.duration(worst[0].ms)} in rounds" if worst else ""
+    finding = f"{worst[0].group_id} spent {plots.duration(worst[0].ms or 0.0)} in rounds" if worst else ""
     return _Section("Worst groups", finding, "Time spent in rounds, by cause.", body)
 
 
 def _how_long(warehouse: Warehouse) -> _Section:
     bins = F.floor(F.log10(F.greatest(F.col("total_ms"), F.lit(1.0))) * _BINS_A_DECADE).cast("int")
-    rows = warehouse.read("rounds").groupBy(bins.alias("bin")).count().collect()
+    rows = warehouse.read("rounds").where("total_ms is not null").groupBy(bins.alias("bin")).count().collect()
     counts = {row["bin"]: row["count"] for row in rows if row["bin"] is not None}
     if not counts:
         return _Section("How long", "", "", [])
@@ -329,14 +332,15 @@ def _who(warehouse: Warehouse) -> _Section:
 
 
 def _worst_rounds(warehouse: Warehouse, judged: Judgement) -> _Section:
-    rounds = warehouse.read("rounds").withColumn("worked_ms", F.col("total_ms") - F.col("initial_delay_ms"))
-    worst = rounds.where("worked_ms >= initial_delay_ms").orderBy(F.desc("worked_ms"), "trace", "seq")
+    delay_ms = F.coalesce("initial_delay_ms", F.lit(0.0))
+    rounds = warehouse.read("rounds").withColumn("worked_ms", F.col("total_ms") - delay_ms)
+    worst = rounds.where(F.col("worked_ms") >= delay_ms).orderBy(F.desc("worked_ms"), "trace", "seq")
     rows = worst.limit(WORST_ROUNDS).collect()
     body = [] if rows else ['<p class="note">No round took longer than its initial delay.</p>']
     for row in rows:
         lanes = [plots.Lane(each.member_id, each.ms) for each in row.waited_for[:LANES]]
         about = escape(plots.short(row.trigger)) if row.trigger else "no member"
-        cause, delay = row.cause or "no cause", row.initial_delay_ms
+        cause, delay = row.cause or "no cause", row.initial_delay_ms or 0.0
 
         def draw(width: float, row: Row = row, lanes: list[plots.Lane] = lanes, delay: float = delay) -> str:
             # Without a leader, members wait for each other until all have their assignment.
@@ -371,7 +375,8 @@ def _line(file: str, position: int, trace: str, warehouse: Warehouse) -> str:
     try:
         with Place(file, stores_of(warehouse.spark)).open(LINE) as opened:
             opened.seek(position)
-            text = json.dumps(json.loads(opened.readline()), indent=1)
+            line = opened.readline()
+            text = line.decode(errors="replace") if trace.startswith(LOG) else json.dumps(json.loads(line), indent=1)
     except (Unreadable, OSError, ValueError):
         return f'<p class="note">{about}, in {escape(file)}</p>'
     return f'<details class="line"><summary>{about}</summary><pre>{escape(text)}</pre></details>'
@@ -385,9 +390,10 @@ def _storms(warehouse: Warehouse) -> _Section:
         def draw(width: float, row: Row = row, marks: list[tuple[datetime, float, str]] = marks) -> str:
             return plots.storm_line(row.began, marks, width)
 
+        share = "" if row.share is None else f", {row.share:.0%} of the time"
         mark_rows = [{"at": at, "ms": ms, "cause": cause} for at, ms, cause in marks]
         body += [
-            f"<h3>{escape(row.group_id)}: {row.rounds} rounds, {row.share:.0%} of the time</h3>",
+            f"<h3>{escape(row.group_id)}: {row.rounds} rounds{share}</h3>",
             f'<p class="note">{moment(row.began)} to {moment(row.ended)}: {escape(", ".join(row.causes))}</p>',
             _figure(draw, {"at": "began", "ms": "took", "cause": "cause"}, mark_rows, {"ms"}),
         ]
@@ -408,12 +414,12 @@ def _marks(warehouse: Warehouse, storms: Sequence[Row]) -> list[list[tuple[datet
     by_storm: list[list[tuple[datetime, float, str]]] = [[] for _ in storms]
     few = rounds.withColumn("place", place).where(F.col("place") <= _OF_A_STORM).orderBy("number", "place")
     for row in few.select("number", "started_at", "total_ms", "cause").collect():
-        by_storm[row.number].append((row.started_at, row.total_ms, row.cause or "(none)"))
+        by_storm[row.number].append((row.started_at, row.total_ms or 0.0, row.cause or "(none)"))
     return by_storm
 
 
 def _advice(warehouse: Warehouse) -> _Section:
-    gain = F.desc(F.col("static_saves_ms") + F.col("kip848_saves_ms"))
+    gain = F.desc(F.col("static_saves_ms") + F.coalesce("kip848_saves_ms", F.lit(0.0)))
     rows = [row.asDict() for row in warehouse.result("migration").orderBy(gain, "group_id").limit(ROWS).collect()]
     played = {}
     if warehouse.has("replays"):
@@ -427,7 +433,7 @@ def _advice(warehouse: Warehouse) -> _Section:
         "kip848_saves_ms": "KIP-848 saves, estimated",
     }  # fmt: skip
     numeric = {*history} - {"group_id", "advice"}
-    worthwhile = [row for row in rows if row["advice"] != "none"]
+    worthwhile = [row for row in rows if row["advice"] not in ("none", None)]
     body = [grid(history, worthwhile, numeric) if worthwhile else '<p class="note">No group would gain from it.</p>']
     if played:
         columns = {

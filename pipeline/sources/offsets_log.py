@@ -33,7 +33,7 @@ from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable, sett
 SPLIT_BYTES: Final = 16 << 20
 
 _FOLDER: Final = re.compile(r"__consumer_offsets-(\d+)$")
-_SEGMENT: Final = re.compile(r"\d+\.log(\.|$)")
+SEGMENT: Final = re.compile(r"^\d+\.log(\.|$)")
 _TOPIC_ID: Final = re.compile(r"^topic_id: (\S+)$", re.MULTILINE)
 _INDEX_ENTRY: Final = Struct(">ii")
 _MAGIC_AT: Final = 16
@@ -86,7 +86,7 @@ def live(folder: Place) -> list[Place]:
     count. A `.swap` segment, cleaned but not yet renamed, counts instead of the segments whose offsets it covers,
     unless a `.cleaned` file at or before its offset shows that the cleaning did not finish.
     """
-    files = [file for file in folder.children() if _SEGMENT.match(file.name)]
+    files = [file for file in folder.children() if SEGMENT.match(file.name)]
     unfinished = min((_base(file) for file in files if file.name.endswith(".cleaned")), default=None)
     swaps = [file for file in files if file.name.endswith(".log.swap")]
     if unfinished is not None:
@@ -131,7 +131,7 @@ def dense_from(path: Place) -> int:
 
     Without a cleaner checkpoint beside the folder, that is only the active segment.
     """
-    if not _SEGMENT.match(path.name):
+    if not SEGMENT.match(path.name):
         return 0
     last = max(_base(file) for file in live(path.parent))
     cleaned = _checkpoint(path.parent, "cleaner-offset-checkpoint")
@@ -140,7 +140,7 @@ def dense_from(path: Place) -> int:
 
 def _following(path: Place) -> int | None:
     """Return the log offset after a segment: that of the next segment, or the broker's checkpoint; None if unknown."""
-    if not _SEGMENT.match(path.name):
+    if not SEGMENT.match(path.name):
         return None
     later = [_base(file) for file in live(path.parent) if _base(file) > _base(path)]
     return min(later) if later else _checkpoint(path.parent, "replication-offset-checkpoint")

@@ -61,7 +61,7 @@ CHUNK: Final = 8 << 20
 TO_THE_END: Final = 1 << 62
 """The position of a stream in a packed file, whose length is not known before it is unpacked."""
 
-_FILE: Final = re.compile(r"\.jsonl(\.\d+)?(\.gz|\.zst)?$")
+TRACE: Final = re.compile(r"\.jsonl(\.\d+)?(\.gz|\.zst)?$")
 _ROTATION: Final = re.compile(r"([-._]?\d+)?\.jsonl(\.\d+)?(\.gz|\.zst)?$")
 
 
@@ -97,8 +97,8 @@ def files(paths: str, settings: Settings = ()) -> list[Place]:
             by_path[path.real()] = path
             continue
         inside = path.children()
-        below = [each for folder in inside if not _FILE.search(folder.name) for each in _in_folder(folder)]
-        by_path |= {file.real(): file for file in [*inside, *below] if _FILE.search(file.name)}
+        below = [each for folder in inside if not TRACE.search(folder.name) for each in _in_folder(folder)]
+        by_path |= {file.real(): file for file in [*inside, *below] if TRACE.search(file.name)}
     return sorted(by_path.values())
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from kafka_shim.pipeline.schemas import BUCKETS, TABLES
+from kafka_shim.pipeline.schemas import BUCKETS, LOG, TABLES
 
 LAST_SECOND: Final = 253_402_300_799.0
 """The last second of the year 9999, the maximum of Python's and Spark's calendars."""
@@ -53,6 +53,11 @@ def ms_between(start: Column, end: Column) -> Column:
 def cooperative(protocol: Column) -> Column:
     """Return true if members keep their partitions through a round; guessed by the name of the assignor."""
     return F.coalesce(protocol.contains("cooperative"), F.lit(False))
+
+
+def of_log(trace: str = "trace") -> Column:
+    """Return the condition that a row is from the logs of brokers and clients, which lack much."""
+    return F.col(trace).startswith(LOG)
 
 
 def keyed(frame: DataFrame, at: str = "happened_at") -> DataFrame:

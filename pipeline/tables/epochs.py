@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kafka_shim.pipeline.tables.columns import conform, keyed, ms_between
+from kafka_shim.pipeline.tables.columns import conform, keyed, ms_between, of_log
 from kafka_shim.pipeline.tables.groups import WENT
 from kafka_shim.pipeline.tables.lives import HISTORY, after_it, ends_ownership, in_turn
 
@@ -72,6 +72,9 @@ def rounds(events: DataFrame) -> DataFrame:
         F.sort_array(F.collect_list(F.struct("arrived_at", "member_id")), asc=False).alias("arrivals"),
     )
     epoch_rounds = epoch_rounds.join(arrivals, [*key], "left").join(kinds(events), [*_GROUP], "left")
+    # A log names the kind of the other two.
+    of_consumers = F.when(of_log("began.trace"), "consumer")
+    epoch_rounds = epoch_rounds.withColumn("kind", F.coalesce("kind", of_consumers))
     started = F.col("began.happened_at")
     ms = F.transform(
         F.coalesce("arrivals", F.array().cast("array<struct<arrived_at: timestamp, member_id: string>>")),
@@ -94,6 +97,7 @@ def rounds(events: DataFrame) -> DataFrame:
         *(F.coalesce(each, F.lit(0.0)) for each in (F.col("began.waits_ms").cast("double"), F.col("join_ms")))
     )
     second = F.coalesce(F.try_element_at("waited_for", F.lit(2))["ms"], F.lit(0.0))
+    is_seen = ~of_log("began.trace") | (F.size("members") > 0)
     epoch_rounds = epoch_rounds.withColumns(
         {
             **{
@@ -101,8 +105,15 @@ def rounds(events: DataFrame) -> DataFrame:
                 for name in ("seq", "cause", "trigger", "file", "position", "inferred", "trace")
             },
             "behind_ms": F.col("blamed_ms") - second,
-            "total_ms": F.coalesce(ms_between(F.col("started_at"), F.col("stable_at")), F.col("join_ms"), F.lit(0.0)),
-            "size": F.size("members"),
+            # A broker's log does not show when the members reach an epoch.
+            "total_ms": F.coalesce(
+                ms_between(F.col("started_at"), F.col("stable_at")),
+                F.when(~of_log("began.trace"), F.coalesce("join_ms", F.lit(0.0))),
+            ),
+            **{
+                name: F.when(is_seen, each)
+                for name, each in (("size", F.size("members")), ("members", F.col("members")))
+            },
             "cooperative": F.lit(True),
             "initial_delay_ms": F.lit(0.0),
             "interval_ms": F.when(F.coalesce("began.inferred", F.lit(False)), nothing).otherwise(waited),

@@ -5,7 +5,15 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kafka_shim.pipeline.tables.columns import conform, cooperative, in_order, keyed, ms_between, wall_of
+from kafka_shim.pipeline.tables.columns import (
+    conform,
+    cooperative,
+    in_order,
+    keyed,
+    ms_between,
+    of_log,
+    wall_of,
+)
 from kafka_shim.pipeline.tables.lives import HISTORY, after_it, ends_group, in_turn
 
 CAME = ("added", "replaced")
@@ -91,8 +99,8 @@ def rounds(events: DataFrame) -> DataFrame:
             "leader_ms": F.when(stable, F.col("next_leader_ms")),
             "blamed": F.try_element_at("waited_for", F.lit(1))["member_id"],
             "blamed_ms": F.try_element_at("waited_for", F.lit(1))["ms"],
-            "cooperative": cooperative(F.col("protocol")),
-            "size": F.size("members"),
+            "cooperative": F.when(F.col("protocol").isNotNull() | ~of_log(), cooperative(F.col("protocol"))),
+            "size": F.coalesce("size", F.size("members")),
             "interval_ms": F.lit(0.0),
             "kind": F.lit("classic"),
         }
@@ -103,9 +111,11 @@ def rounds(events: DataFrame) -> DataFrame:
         {
             "behind_ms": F.col("blamed_ms") - second,
             # If a member never joins, the round ends by dropping it: that wait is no initial delay.
-            "initial_delay_ms": F.when(
+            "initial_delay_ms": F.when(of_log() & F.col("blamed").isNull(), F.lit(None))
+            .when(
                 F.size(F.coalesce("dropped", F.array())) == 0, F.greatest(F.col("join_ms") - F.col("blamed_ms"), zero)
-            ).otherwise(zero),
+            )
+            .otherwise(zero),
             "total_ms": F.coalesce(ms_between(F.col("started_at"), F.col("stable_at")), F.col("join_ms")),
         }
     )

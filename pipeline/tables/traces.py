@@ -16,8 +16,8 @@ _MISSING: Final = "events are missing"
 _TWICE: Final = "events are there more than once"
 
 
-def ingested(trace: DataFrame) -> DataFrame:
-    """Convert rows of the source to rows of tables `events`, `requests` and `quarantine`, in one pass over the trace.
+def ingested(trace: DataFrame, source: str = "trace") -> DataFrame:
+    """Convert rows of a source to rows of tables `events`, `requests` and `quarantine`, in one pass over it.
 
     Column `place` is the place of the row (`kafka_shim.pipeline.schemas.PLACES`). Columns of the other tables are null.
     If the source has only the columns of some lines, so has the result.
@@ -40,7 +40,7 @@ def ingested(trace: DataFrame) -> DataFrame:
         rows = rows.withColumn("ms", ms_between(F.col("arrived_at"), F.col("happened_at")))
     nothing = F.lit(None).cast("bigint")
     reason = F.coalesce("unreadable", "reason") if "reason" in there else F.col("unreadable")
-    rows = rows.withColumns({"source": F.lit("trace"), "log_offset": nothing, "bytes": nothing, "reason": reason})
+    rows = rows.withColumns({"source": F.lit(source), "log_offset": nothing, "bytes": nothing, "reason": reason})
     rows = keyed(rows)
     columns = {c.name: c.type for name in ("events", "requests", "quarantine") for c in TABLES[name].columns}
     present = {name: kind for name, kind in columns.items() if name in rows.columns}

@@ -18,11 +18,8 @@ from rich.text import Text
 
 from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.commands.parameters import ParamType
-from kafka_shim.sources.clients import PROGRAMS as CLIENTS
 from kafka_shim.sources.lines import UnreadableLog, files_of
-from kafka_shim.sources.mixture import Mixture
-from kafka_shim.sources.new_broker import NEW_BROKER
-from kafka_shim.sources.old_broker import OLD_BROKER
+from kafka_shim.sources.mixture import PROGRAMS, Mixture
 from kafka_shim.sources.reading import Reading
 from kafka_shim.trace.history import GroupHistory, History
 from kafka_shim.trace.members import Member
@@ -31,9 +28,6 @@ from kafka_shim.why.explanation import Explanation, explain
 
 _LISTED: Final = 5
 """Number of groups that a sentence names."""
-PROGRAMS: Final = (OLD_BROKER, NEW_BROKER, *CLIENTS)
-
-
 ALL_LINES: Final = "add all lines of kafka.coordinator.group (org.apache.kafka.coordinator.group since 4.0)"
 
 

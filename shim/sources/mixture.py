@@ -12,8 +12,11 @@ from typing import Any, Final
 
 from kafka_shim.sources.client_program import PROGRAM
 from kafka_shim.sources.client_stories import ClientStory
+from kafka_shim.sources.clients import PROGRAMS as CLIENTS
 from kafka_shim.sources.clients import ClientLogs, offset_text
 from kafka_shim.sources.java import JAVA
+from kafka_shim.sources.new_broker import NEW_BROKER
+from kafka_shim.sources.old_broker import OLD_BROKER
 from kafka_shim.sources.reading import log_of
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.sources.story import Story, head
@@ -21,6 +24,8 @@ from kafka_shim.trace.history import GroupHistory
 
 Event = dict[str, Any]
 
+PROGRAMS: Final = (OLD_BROKER, NEW_BROKER, *CLIENTS)
+"""All programs, in the order in which a line tries them."""
 NAMELESS: Final = "(its name is not in the log)"
 """The name of a group if its clients do not print it."""
 _BEGIN: Final = frozenset({SignName.STABILIZED, SignName.EPOCH})

@@ -75,10 +75,13 @@ class Selected(NamedTuple):
 
 
 class Scanner:
-    """Selection of the lines that have one of the anchors, by one scan over each piece of a file."""
+    """Selection of the lines that have one of the anchors, by one scan over each piece of a file. `pattern` is the
+    regular expression that finds an anchor (the syntax of RE2).
+    """
 
     def __init__(self, anchors: Iterable[str]) -> None:
-        self._any: Final = re2.compile(b"|".join(re2.escape(each.encode()) for each in sorted(set(anchors))))
+        self.pattern: Final = "|".join(re2.escape(each) for each in sorted(set(anchors)))
+        self._any: Final = re2.compile(self.pattern.encode())
 
     def select(self, pieces: Iterable[bytes]) -> Iterator[Selected]:
         """Yield the selected lines of a file; each piece of it ends with a line end."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_shim.sources.client_program import PROGRAM
-from kafka_shim.sources.layouts import Layouts
+from kafka_shim.sources.layouts import Layouts, Line
 from kafka_shim.sources.lines import STDIN, names_of, pieces_of
 from kafka_shim.sources.patterns import Program, Scanner
 from kafka_shim.sources.signs import Sign, SignName
@@ -53,16 +53,7 @@ class Reading:
         """Yield the signs of files, by time; doubled lines once. Raises UnreadableLog."""
         names = names_of(files)
         logs = (self._sorted(self._log(each, names)) for each in self._rotated(files))
-        at: int | None = None
-        texts: set[tuple[str, str]] = set()
-        for time, sign in heapq.merge(*logs, key=lambda each: each[0]):
-            if time != at:
-                at, texts = time, set()
-            # Two clients may say the same at once.
-            text = sign.line.file if PROGRAM in sign.fields else sign.fields.get("broker", ""), sign.line.text
-            if text in texts:
-                continue
-            texts.add(text)
+        for sign in undoubled(sign for _, sign in heapq.merge(*logs, key=lambda each: each[0])):
             self._count(sign)
             yield sign
 
@@ -100,17 +91,15 @@ class Reading:
                 line = self._layouts.line(names[file], number, raw, before)
                 line = line._replace(time=last) if line.time is None else line
                 last = line.time
-                sign = next(filter(None, (program.sign(line) for program in self._programs)), None)
-                if sign is None or (line.time is None and PROGRAM not in sign.fields):
-                    self._miss(raw, line.where, has_time=line.time is not None)
+                sign = sign_of(line, raw, self._programs)
+                if sign.name is SignName.UNKNOWN:
+                    self._miss(raw, line.where)
                 elif sign.name is not SignName.NOTHING:
                     yield sign
 
-    def _miss(self, raw: bytes, where: str, *, has_time: bool) -> None:
+    def _miss(self, raw: bytes, where: str) -> None:
         """Count a line about groups that has no pattern, or no time."""
         if self._group is not None and self._group.encode() not in raw:
-            return
-        if has_time and not any(program.has_mark(raw) for program in self._programs):
             return
         self.unknown += 1
         self.example = self.example or f"{where}: {raw[:200].decode('utf-8', 'replace')}"
@@ -126,3 +115,26 @@ class Reading:
         while heap:
             time, _, first = heapq.heappop(heap)
             yield time, first
+
+
+def sign_of(line: Line, raw: bytes, programs: Sequence[Program]) -> Sign:
+    """Return the sign of a line, by the first program with a pattern for it; `raw` is the line as it is in the file."""
+    sign = next(filter(None, (program.sign(line) for program in programs)), None)
+    if sign is not None and (line.time is not None or PROGRAM in sign.fields):
+        return sign
+    is_unknown = line.time is None or any(program.has_mark(raw) for program in programs)
+    return Sign(SignName.UNKNOWN if is_unknown else SignName.NOTHING, line)
+
+
+def undoubled(signs: Iterable[Sign]) -> Iterator[Sign]:
+    """Yield signs in order of time without those that a collector doubled."""
+    at: int | None = None
+    texts: set[tuple[str, str]] = set()
+    for sign in signs:
+        if sign.time != at:
+            at, texts = sign.time, set()
+        # Two clients may say the same at once.
+        text = sign.line.file if PROGRAM in sign.fields else sign.fields.get("broker", ""), sign.line.text
+        if text not in texts:
+            texts.add(text)
+            yield sign

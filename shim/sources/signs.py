@@ -156,6 +156,8 @@ class SignName(StrEnum):
 
     NOTHING = "NOTHING"
     """A known line that is of no use to a story."""
+    UNKNOWN = "UNKNOWN"
+    """A line about groups that no pattern knows, or that has no time."""
 
 
 class Sign(NamedTuple):

@@ -30,6 +30,14 @@ from .packages import jars_for_kafka
 GROUPS = 28
 SEED = 11
 RECORDINGS = Path(__file__).parent / "recordings"
+RECORDED_LOGS = Path(__file__).parents[1] / "sources" / "recorded"
+LOGS = (
+    "3.9/rolling-restart-java-3.9.2",
+    "3.9/deploy-at-once-kafka-python-3.0",
+    "3.9/killed-for-good-kafka-python-3.0",
+    "3.9/poll-interval-exceeded-java-3.9.2",
+    "4.4/a-consumer-is-killed-confluent-kafka-2.16-consumer",
+)
 WITH_EPOCHS = {
     *("events", "requests", "commit_events", "renewals", "trace_gaps", "lives", "membership", "rounds", "ownership"),
     *(
@@ -117,6 +125,22 @@ def recorded_day(spark: SparkSession, shared: Path) -> Warehouse:
     def make() -> None:
         with warehouse.change("run"):
             build(warehouse, sort_out([str(RECORDINGS / "kafka-4.2")]))
+            answer(warehouse)
+
+    made_once(folder, make)
+    warehouse.refresh()
+    return warehouse
+
+
+@pytest.fixture(scope="session")
+def recorded_logs(spark: SparkSession, shared: Path) -> Warehouse:
+    """All tables and answers of the packed logs of a broker and its clients, of five groups (`tests/sources`)."""
+    folder = shared / "logs"
+    warehouse = Warehouse(spark, str(folder), little=True)
+
+    def make() -> None:
+        with warehouse.change("run"):
+            build(warehouse, sort_out([str(RECORDED_LOGS / name) for name in LOGS]))
             answer(warehouse)
 
     made_once(folder, make)

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from bench import traces
+from bench.logs import BETWEEN, write
 from bench.runs import Family
 from kafka_shim.pipeline.run import sort_out
 from kafka_shim.pipeline.sources.shim_trace import Part, files, read_part
+from kafka_shim.sources.mixture import PROGRAMS
+from kafka_shim.sources.reading import Reading
 
 EVENT = '{{"event":"round","seq":{},"mono":1.0,"wall":2.0,"group":"g"}}\n'
 
@@ -75,3 +78,15 @@ def test_processor_time_includes_child_processes() -> None:
         started.communicate(b"\n")
     assert not family.lives()
     assert Family([started.pid]).spent() == 0
+
+
+def test_a_log_repeats_the_recordings_under_other_names(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    repeated = write(log, 12_000_000)
+    reading = Reading(PROGRAMS)
+    signs = [sign for sign in reading.signs([log]) if sign.group]
+    assert log.stat().st_size >= 12_000_000
+    assert len({sign.group for sign in signs}) == repeated > 1
+    assert [sign.time for sign in signs] == sorted(sign.time for sign in signs)
+    lines = log.read_bytes().count(b"\n")
+    assert lines // (BETWEEN + 1) == reading.understood

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -13,11 +14,11 @@ import pytest
 
 from kafka_shim.pipeline.warehouse import Warehouse
 
-from .conftest import RECORDINGS
+from .conftest import LOGS, RECORDED_LOGS, RECORDINGS
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 PAGE = (DOCS / "pipeline-cookbook.md").read_text()
-QUESTIONS = dict(re.findall(r"^(\S[^\n]*\?)\n\n```sql\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL))
+QUESTIONS = dict(re.findall(r"^(\S[^\n?]*\?)(?: [^`]*?)?\n\n```sql\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL))
 STATEMENTS = re.findall(r"^    ((?:set variable|create view) .*;)$", (DOCS / "pipeline.md").read_text(), re.MULTILINE)
 """The statements for DuckDB: the newest run, table `events`, and any other table."""
 TOPICS = {"orders": 6, "shipments": 6, "payments": 4}
@@ -28,10 +29,15 @@ NOTHING = (
     "Which input is missing, and which could not be read?",
 )
 """What did not happen on the recorded day."""
+QUESTIONS_ON_LOGS = (
+    "Which groups rebalance most, and why?",
+    "Which deploys cost how long?",
+    "Which hosts lose members?",
+)
 
 
 def test_every_query_of_the_page_has_a_question() -> None:
-    assert len(QUESTIONS) == PAGE.count("```sql") == 22
+    assert len(QUESTIONS) == PAGE.count("```sql") == 25
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +121,35 @@ def test_the_answers_are_those_of_the_day(day: Warehouse) -> None:
     assert {(topic, offsets) for _, topic, offsets, _ in behind} == {(topic, 0) for topic in TOPICS}
     for question in NOTHING:
         assert in_spark(day, question) == []
+
+
+def test_the_questions_on_logs_have_the_answers_of_the_recordings(recorded_logs: Warehouse) -> None:
+    """A rolling restart and a deploy at once; a member that is killed, and one that misses its poll three times."""
+    logs = Warehouse(recorded_logs.spark.newSession(), recorded_logs.path)
+    logs.views()
+    truths = [tomllib.loads((RECORDED_LOGS / name / "truth.toml").read_text()) for name in LOGS]
+    rolling, at_once, killed, overran, modern = (truth["group"] for truth in truths)
+    why = {(group, cause): rounds for group, cause, rounds, _, _ in in_spark(logs, QUESTIONS_ON_LOGS[0])}
+    assert {cause: rounds for (group, cause), rounds in why.items() if group == modern} == {
+        "NEW_MEMBER": 3,
+        "SESSION_EXPIRED": 1,
+        "MEMBER_LEFT": 2,
+    }
+    assert {(group, cause): rounds for (group, cause), rounds in why.items() if group != modern} == {
+        (rolling, "NEW_MEMBER"): 4,
+        (rolling, "MEMBER_LEFT"): 3,
+        (at_once, "NEW_MEMBER"): 2,
+        (at_once, "MEMBER_LEFT"): 1,
+        (killed, "NEW_MEMBER"): 1,
+        (killed, "SESSION_EXPIRED"): 1,
+        (overran, "NEW_MEMBER"): 4,
+        (overran, "POLL_TIMEOUT_REASON"): 3,
+    }
+    deploys = {group: rest for group, _, _, *rest in in_spark(logs, QUESTIONS_ON_LOGS[1])}
+    assert deploys == {rolling: [3, 6, 3625.0], at_once: [3, 2, 4147.0]}
+    lost = {client: (silent, missed) for _, client, silent, missed, _ in in_spark(logs, QUESTIONS_ON_LOGS[2])}
+    (dead,), (slow,) = (truth["culprits"] for truth in truths[2:4])
+    assert lost == {dead: (1, 0), slow: (0, 3), None: (1, 0)}
 
 
 def test_pyarrow_reads_a_table_alone(day: Warehouse) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_shim.commands.logs import PROGRAMS
+from kafka_shim.sources.mixture import PROGRAMS
 from kafka_shim.sources.reading import Reading
 from tests.sources.judge import BROKER, CLIENTS, PAGE, TOGETHER, Judged, Mark, all_judged, renewed
 from tests.sources.recordings import ASIDE, FOLDER, RECORDINGS, Recording, recorded
