@@ -131,7 +131,7 @@ def _ends_at_once(history: GroupHistory, rebalances: Sequence[Rebalance], findin
     joins = [
         each
         for each in rebalances
-        if each.cause == Cause.NEW_MEMBER and not each.initial and not isinstance(each, Reconciliation)
+        if each.cause == Cause.NEW_MEMBER and not (each.initial or each.is_snapshot or isinstance(each, Reconciliation))
     ]
     at_once = [each for each in joins if each.ended is not None and each.ended - each.started <= _AT_ONCE_S]
     return len(at_once) >= _MANY and 2 * len(at_once) > len(joins)
