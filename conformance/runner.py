@@ -226,7 +226,7 @@ class Runner:
             api=cell.case.api,
             version=cell.version,
             cap=cell.case.cap,
-            is_timed=cell.case.profile != "default",
+            is_timed=cell.case.profile != "default" or "short-sessions" in cell.case.needs,
             has_more_time=more_time,
         )
         due = None

@@ -127,6 +127,8 @@ def expires(t: Trial) -> None:
     one, silent = t.consumer(topic), t.consumer(topic)
     one.join()
     silent.join()
+    # A broker computes assignments in another thread: until then a new member has the epoch of the others, and nothing.
+    t.until(lambda: (one.reconcile(), silent.reconcile(), silent.owned)[2], bool, "the silent one never owned anything")
     t.converge(one, silent)
     short_sessions(t, one, silent)
     t.until(
