@@ -123,7 +123,7 @@ OF_A_TRACE = {
     "trace show": ("TRACE",),
     "trace summary": ("TRACE",),
     "trace from-log": ("LOG", "--out", "FROM_LOG"),
-    "trace from-offsets": ("SEGMENTS", "--group", GROUP),
+    "trace from-offsets": ("SEGMENTS", "--group", GROUP, "--out", "FROM_LOG"),
     "trace compare": ("TRACE", "TRACE", "--group", GROUP),
     "trace export": ("TRACE", "--group", GROUP, "--mermaid"),
     "replay": ("JOURNAL",),
@@ -254,7 +254,7 @@ def test_a_command_that_reads_a_file_shows_escapes(served: Served, name: str, tm
     }
     text = output_of(*name.split(), *(places.get(argument, argument) for argument in OF_A_TRACE[name]))
     check(text)
-    if name not in ("offsets import", "trace compare"):
+    if name not in ("offsets import", "trace compare", "trace from-offsets"):
         assert "\\x1b[31m" in text, text
     if name in ("trace show", "replay", "trace summary"):
         assert "[red]y[/red]" in text, text

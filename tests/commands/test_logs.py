@@ -122,7 +122,7 @@ def test_why_lists_the_groups_of_a_log_the_sickest_first(log: Path, tmp_path: Pa
         ("calm", 1, True),
     ]
     text = run("why", "--log", log, "--log", other).stdout.decode()
-    assert "kafka-shim why GROUP --log PATH explains why, and advises." in text
+    assert "kafka-shim why GROUP, with the same options, explains why, and advises." in text
 
 
 def test_why_names_the_brokers_of_logs_without_the_group(log: Path) -> None:
