@@ -216,7 +216,7 @@ class Group {
     if (!current?.epoch || current.targeted !== null) return;
     current.targeted = at;
     // A log does not have the assignments.
-    if (event.where !== undefined && !Object.keys(event.assignments).length) return;
+    if (event.where !== undefined && !event.where.startsWith("__consumer_offsets-")) return;
     current.moved = 0;
     const rows = [];
     for (const member of this.present) {

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,6 +132,20 @@ def test_a_group_that_goes_on_is_followed(server: CoordinatorServer) -> None:
     assert next(each for each in following if each["event"] == "round")["generation"] == 2
     timer.join()
     cluster.close()
+
+
+def test_the_command_follows_until_ctrl_c(server: CoordinatorServer) -> None:
+    server.puppet("billing", ["orders"], client_id="app-1")
+    server.group("billing").stable(members=1)
+    command = [sys.executable, "-m", "kafka_shim", "why", "billing", "--kafka", server.bootstrap, "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as following:
+        assert following.stderr is not None
+        assert following.stdout is not None
+        assert next(line for line in following.stderr if line.startswith("Following __consumer_offsets-"))
+        server.puppet("billing", ["orders"], client_id="app-2")
+        assert next(line for line in following.stdout if "NEW_MEMBER: app-2 (127.0.0.1) is new" in line)
+        following.send_signal(signal.SIGINT)
+        assert following.wait(60) == 0
 
 
 def test_all_groups_are_listed_and_written_as_a_trace(server: CoordinatorServer, tmp_path: Path) -> None:
