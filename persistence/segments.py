@@ -57,7 +57,20 @@ class Problem(NamedTuple):
 
 
 def read_segment(path: Path, report: Callable[[Problem], None]) -> Iterator[tuple[Batch, list[Record]]]:
-    """Yield the batches of a `.log` file with their records.
+    """Yield the batches of a `.log` file with their records; see `batches_of`. A batch with unreadable records is
+    reported and skipped.
+    """
+    for position, batch in batches_of(path, report):
+        try:
+            records = batch.records()
+        except CorruptBatch as error:
+            report(Problem(path, position, error.offset, error.reason))
+        else:
+            yield batch, records
+
+
+def batches_of(path: Path, report: Callable[[Problem], None]) -> Iterator[tuple[int, Batch]]:
+    """Yield the batches of a `.log` file, not decoded, each with its position.
 
     Unreadable data is reported and skipped: only the damaged batch if its length is plausible, else the rest of the
     file. An incomplete last batch, as a crash leaves it, is reported too.
@@ -74,7 +87,6 @@ def read_segment(path: Path, report: Callable[[Problem], None]) -> Iterator[tupl
                         report(Problem(path, position, None, "the file ends within a batch"))
                         return
                     batch, end = batch_and_end
-                    records = batch.records()
                 except CorruptBatch as error:
                     following = _following(data, position)
                     if following is None:
@@ -84,7 +96,7 @@ def read_segment(path: Path, report: Callable[[Problem], None]) -> Iterator[tupl
                     report(Problem(path, position, error.offset, error.reason))
                     position = following
                     continue
-                yield batch, records
+                yield position, batch
                 position = end
 
 
@@ -111,9 +123,14 @@ def read_partition(folder: Path, report: Callable[[Problem], None]) -> Iterator[
     Files that a broker was about to delete or had not finished cleaning are ignored. A cleaned segment that was not yet
     renamed (`.swap`) comes before the segment that it replaces, so batches may come twice.
     """
-    segments = [path for path in folder.iterdir() if path.name.endswith(_SUFFIXES)]
-    for path in sorted(segments, key=lambda path: (path.name.split(".")[0], not path.name.endswith(".swap"))):
+    for path in segments_of(folder):
         yield from read_segment(path, report)
+
+
+def segments_of(folder: Path) -> list[Path]:
+    """Return the segments of a partition's folder, in the order of `read_partition`."""
+    segments = [path for path in folder.iterdir() if path.name.endswith(_SUFFIXES)]
+    return sorted(segments, key=lambda path: (path.name.split(".")[0], not path.name.endswith(".swap")))
 
 
 class PartitionWriter:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kafka_shim.persistence import segments
 from kafka_shim.persistence.batch import Batch
-from kafka_shim.persistence.segments import Problem, read_partition, read_segment
+from kafka_shim.persistence.segments import Problem
 from kafka_shim.sources.offsets_topic.cluster import TOPIC
 from kafka_shim.sources.offsets_topic.connection import Unreadable
 
@@ -26,8 +27,10 @@ class Segments(NamedTuple):
 
     def batches(self, report: Callable[[Problem], None]) -> Iterator[Batch]:
         """Yield the batches. Unreadable ones are reported and skipped."""
-        pairs = read_segment(self.path, report) if self.path.is_file() else read_partition(self.path, report)
-        return (batch for batch, _ in pairs)
+        paths = [self.path] if self.path.is_file() else segments.segments_of(self.path)
+        for path in paths:
+            for _, batch in segments.batches_of(path, report):
+                yield batch
 
 
 def segments_of(names: Sequence[str]) -> list[Segments]:
@@ -51,11 +54,11 @@ def segments_of(names: Sequence[str]) -> list[Segments]:
     return sorted(found.values(), key=lambda each: (each.partition, each.path))
 
 
-def topic_names(segments: Sequence[Segments]) -> dict[bytes, str]:
+def topic_names(places: Sequence[Segments]) -> dict[bytes, str]:
     """Return the names, by topic id, of topics with folders beside those of the partitions."""
     names: dict[bytes, str] = {}
-    for place in {_folder(each.path).parent for each in segments}:
-        for file in place.glob("*/partition.metadata"):
+    for folder in {_folder(each.path).parent for each in places}:
+        for file in folder.glob("*/partition.metadata"):
             match = _TOPIC_ID.search(file.read_text(errors="replace"))
             name = _OF_TOPIC.fullmatch(file.parent.name)
             if match is not None and name is not None:
