@@ -18,6 +18,7 @@ from kafka_shim.commands.parameters import Address, ParamType
 from kafka_shim.persistence.batch import Batch
 from kafka_shim.persistence.segments import Problem
 from kafka_shim.sources.offsets_topic.cluster import TOPIC, Cluster
+from kafka_shim.sources.offsets_topic.commits import silent_owners
 from kafka_shim.sources.offsets_topic.connection import Unreadable
 from kafka_shim.sources.offsets_topic.content import Content
 from kafka_shim.sources.offsets_topic.files import segments_of, topic_names
@@ -26,6 +27,8 @@ from kafka_shim.sources.offsets_topic.story import TopicStory
 from kafka_shim.sources.offsets_topic.together import together, zone_offset
 from kafka_shim.trace.history import History
 from kafka_shim.trace.reading import Event
+from kafka_shim.why.names import names_of
+from kafka_shim.why.remedies import span
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -122,6 +125,7 @@ class Topic:
         self._segments = segments_of(segments) if segments else []
         self._parts: dict[int, tuple[Content, TopicStory]] = {}
         self._problems: list[Problem] = []
+        self._notes: list[str] = []
         self._end = 0
         if addresses:
             self._cluster = Cluster(addresses, security_of(command_config))
@@ -181,7 +185,7 @@ class Topic:
         ]
 
     def _stream(self, partition: int, batches: Iterable[Batch]) -> Iterator[Event]:
-        content, story = self._parts[partition] = Content(partition, self._group), TopicStory(self._names)
+        content, story = self._parts[partition] = Content(partition, self._group), TopicStory(self._names, self._group)
         return story.events(content.entries(batches))
 
     def _of_cluster(self, cluster: Cluster, partition: int, beside: int) -> Iterator[Batch]:
@@ -210,6 +214,16 @@ class Topic:
                 if since is not None and first < since and group in history.groups:
                     of_group = history.groups[group]
                     of_group.limits = (*of_group.limits, _before(since))
+            if self._group in story.groups and self._group in history.groups:
+                of_group = history.groups[self._group]
+                names = names_of(of_group)
+                for member_id, (count, seconds) in silent_owners(of_group, story.committed).items():
+                    partitions = "its partition" if count == 1 else f"its {count} partitions"
+                    self._notes.append(
+                        f"{names(member_id)} has committed nothing for {partitions} in the {span(seconds)} since the"
+                        " newest assignment, and other members have: it stands still, has nothing to read, or keeps its"
+                        " offsets elsewhere."
+                    )
 
     def report(self) -> None:
         """Print on standard error the number of records, of those without a meaning too."""
@@ -218,7 +232,7 @@ class Topic:
         sentence = f"{records:,} records of {self.name} were read"
         sentence += f", {broken:,} of them could not be understood." if broken else "."
         first = [f"{self._problems[0]}; it was skipped."] if self._problems else []
-        for each in (sentence, *first):
+        for each in (sentence, *first, *self._notes):
             click.echo(readable(f"kafka-shim: {each}", LONGEST_LINE), err=True)
 
 

@@ -23,6 +23,7 @@ from kafka_shim.sources.offsets_topic.content import Entry
 from kafka_shim.sources.offsets_topic.epochs import EpochRecords
 from kafka_shim.sources.offsets_topic.snapshots import Event, Snapshots
 from kafka_shim.sources.story import head
+from kafka_shim.trace.moves import Partition
 
 _TOPICS: Final = (ConsumerGroupPartitionMetadataKey, ConsumerGroupRegularExpressionKey)
 
@@ -30,9 +31,13 @@ _TOPICS: Final = (ConsumerGroupPartitionMetadataKey, ConsumerGroupRegularExpress
 class TopicStory:
     """Turns records into events. `names` are topics by id. After `events`, `groups` are the groups that have records,
     also those with offsets alone, and `first` has the time of the oldest record about each group's members, in seconds.
+
+    Commits are no events: there are too many. Of one `group`, `committed` has the time of the newest of each partition.
     """
 
-    def __init__(self, names: Mapping[bytes, str]) -> None:
+    def __init__(self, names: Mapping[bytes, str], group: str | None = None) -> None:
+        self._group = group
+        self.committed: dict[Partition, float] = {}
         self._names = dict(names)
         self._snapshots: dict[str, Snapshots] = {}
         self._epochs: dict[str, EpochRecords] = {}
@@ -55,6 +60,8 @@ class TopicStory:
         key, group = entry.key, entry.group
         self.groups.add(group)
         if isinstance(key, OffsetCommitKey):
+            if group == self._group and entry.value is not None:
+                self.committed[key.topic, key.partition] = entry.time / 1000
             return
         self.first.setdefault(group, entry.time / 1000)
         if isinstance(key, GroupMetadataKey):

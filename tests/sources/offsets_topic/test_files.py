@@ -115,6 +115,21 @@ def test_holes_say_from_when_on_the_partition_is_complete(tmp_path: Path) -> Non
     assert any(each.startswith("which rebalances there were before 20") for each in answer["cannot_tell"])
 
 
+def test_a_member_that_commits_nothing_is_named_beside_one_that_does(tmp_path: Path) -> None:
+    partition = Partition()
+    partition.generation(1, {A: {"orders": [0]}, B: {"orders": [1]}})
+    partition.commit(1, partition=1, seconds=2)
+    both = run("why", GROUP, "--offsets", partition.write(tmp_path / "soon")).stderr
+    for offset in range(3):
+        partition.commit(offset, partition=0, seconds=40)
+    partition.generation(2, {A: {"orders": [0]}, B: {"orders": [1]}})
+    partition.commit(9, partition=0, seconds=100)
+    answer = run("why", GROUP, "--offsets", partition.write(tmp_path / "late")).stderr
+    assert "committed nothing" not in both
+    assert "app-b-1 has committed nothing for its partition in the 2 min since the newest assignment" in answer
+    assert "app-a-1" not in answer
+
+
 def test_the_trace_of_a_group_is_written_for_other_commands(tmp_path: Path) -> None:
     place, trace = made().write(tmp_path), tmp_path / "trace.jsonl"
     assert run("trace", "from-offsets", place, "--group", GROUP, "--out", trace).exit_code == 0
