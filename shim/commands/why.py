@@ -206,16 +206,16 @@ def _source(
 
 def _follow(source: Topic, history: History, group: str, zone: tzinfo) -> None:
     """Print each rebalance as it happens, until Ctrl-C."""
-    told = len(history.groups[group].rebalances)
+    count = len(history.groups[group].rebalances)
     click.echo(f"Following {source.name}; Ctrl-C ends it.", err=True)
     try:
         for event in source.following():
             history.add(event)
             group_history = history.groups[group]
             rebalances = list(group_history.rebalances)
-            if len(rebalances) <= told or rebalances[-1].over is None:
+            if len(rebalances) <= count or rebalances[-1].over is None:
                 continue
-            told = len(rebalances)
+            count = len(rebalances)
             explanation = explain(group_history, rebalances)
             if explanation is not None:
                 click.echo(brief_line(explanation, rebalances[-1], zone))

@@ -262,7 +262,7 @@ class _Search:
         if rebalance.started >= self.processes.closing and cause in (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED):
             return self.finding(Diagnosis.SHUTDOWN)
         if cause == Cause.MEMBER_GONE and trigger is not None:
-            return self._gone(trigger)
+            return self._absence(trigger)
         if trigger is None or cause not in _OF_MEMBERS:
             if cause == Cause.TOPIC_METADATA_CHANGED or (cause in _REJOINS and self._has_other_partitions(rebalance)):
                 return self.finding(Diagnosis.TOPICS_CHANGED)
@@ -331,7 +331,7 @@ class _Search:
             if before.how == "left" and away < RETURN_S:
                 return self._restart(earlier)
             if before.how == "gone" and away < RETURN_S:
-                return self._gone(earlier, again=False)
+                return self._absence(earlier, again=False)
         if member.member_id in self.processes.replacing:
             return self._restart(member)
         started = next((each.started for each in self.rebalances if each.initial), None)
@@ -344,7 +344,7 @@ class _Search:
             return self._restart(member)
         return self.finding(Diagnosis.SCALE_IN)
 
-    def _gone(self, member: Member, *, again: bool = True) -> Finding:
+    def _absence(self, member: Member, *, again: bool = True) -> Finding:
         """A member is gone, and no record says how."""
         finding = self.finding(Cause.MEMBER_GONE, member)
         finding.count += again

@@ -24,10 +24,10 @@ def topic_limits(history: GroupHistory, rebalances: Sequence[Rebalance], names: 
 
 def _limits(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names) -> Iterator[str]:
     begin = rebalances[0].started if rebalances else 0.0
-    gone = [each for each in history.members.values() if each.how == "gone" and (each.ended or 0.0) >= begin]
+    absent = [each for each in history.members.values() if each.how == "gone" and (each.ended or 0.0) >= begin]
     back = [each.member_id for each in history.members.values() if each.lingered is not None]
-    if gone:
-        who = some((each.member_id for each in gone), names)
+    if absent:
+        who = some((each.member_id for each in absent), names)
         yield f"whether {who} left, missed its poll or was silent for its session; add the broker's log, or its own"
     if back:
         yield (

@@ -97,8 +97,8 @@ class Cluster:
             data = self._fetch(partition, offset, size)
             position = 0
             begin = offset
-            while (found := _next(data, position)) is not None:
-                batch, position = found
+            while (batch_and_end := _next(data, position)) is not None:
+                batch, position = batch_and_end
                 if batch.last_offset >= offset:
                     yield batch
                     offset = batch.last_offset + 1
@@ -149,11 +149,11 @@ class Cluster:
 
     def _of_leader(self, partition: int, ask: Callable[[Connection], tuple[int, R]]) -> R:
         """Return the answer of a partition's leader; try again while the partition moves."""
-        for left in reversed(range(_TRIES)):
+        for tries in reversed(range(_TRIES)):
             try:
                 error, answer = ask(self._leader(partition))
             except Disconnected:
-                if not left:
+                if not tries:
                     raise
                 error = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 self.close()
@@ -162,7 +162,7 @@ class Cluster:
                     return answer
                 if error not in _MOVED:
                     raise self._refused(partition, error)
-            if left:
+            if tries:
                 time.sleep(_PAUSE_S)
                 self._refresh()
         raise Unreadable(f"{self._where(partition)} has no leader that answers ({_name(error)}): try again later.")

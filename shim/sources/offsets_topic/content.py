@@ -80,7 +80,7 @@ class Content:
             except CorruptBatch:
                 self.broken += batch.record_count
                 continue
-            yield from self._ended(batch, records) if batch.control else self._taken(batch, records)
+            yield from self._ended(batch, records) if batch.control else self._of_batch(batch, records)
 
     def _note_holes(self, batch: Batch) -> None:
         if batch.base_offset > self._next:
@@ -89,7 +89,7 @@ class Content:
             self.complete_since = batch.max_timestamp
         self._next = batch.last_offset + 1
 
-    def _taken(self, batch: Batch, records: Iterable[Record]) -> Iterator[Entry]:
+    def _of_batch(self, batch: Batch, records: Iterable[Record]) -> Iterator[Entry]:
         for record in records:
             raw = record.key
             if raw is None or (self._prefix and not raw.startswith(self._prefix, 2)):

@@ -59,26 +59,26 @@ class EpochRecords:
         self._current: dict[str, Has] = {}
         self._new_targets: dict[str, Shares] = {}
         self._signs: list[_Sign] = [_Sign(Cause.PROTOCOL_CHANGED, "")] if members else []
-        self._left: dict[str, tuple[str, Joined, Entry]] = {}
+        self._departures: dict[str, tuple[str, Joined, Entry]] = {}
         """Static members with a tombstone, by instance id, until the next record tells whether they were replaced."""
 
     def take(self, entry: Entry, kind: str, part: str) -> Iterator[Event]:
         """Yield the events of the next record."""
         self._kind = kind
-        if part == forms.GROUP or (self._left and entry.time - self._left_at > _AT_ONCE_MS):
+        if part == forms.GROUP or (self._departures and entry.time - self._departed_at > _AT_ONCE_MS):
             yield from self.flush()
         yield from getattr(self, f"_on_{part}")(entry, getattr(entry.key, "member_id", ""))
 
     def flush(self) -> Iterator[Event]:
         """Yield the events of static members that are gone without a successor."""
-        left, self._left = self._left, {}
-        for member_id, metadata, entry in left.values():
+        departures, self._departures = self._departures, {}
+        for member_id, metadata, entry in departures.values():
             yield from self._goes(entry, member_id, metadata, "gone")
             self._signs.append(_Sign(Cause.MEMBER_GONE, member_id))
 
     @property
-    def _left_at(self) -> int:
-        return max(entry.time for _, _, entry in self._left.values())
+    def _departed_at(self) -> int:
+        return max(entry.time for _, _, entry in self._departures.values())
 
     # Members
 
@@ -93,7 +93,7 @@ class EpochRecords:
             if before.subscription != now.subscription:
                 self._signs.append(_Sign(Cause.SUBSCRIPTION_CHANGED, member_id))
             return
-        old = self._left.pop(now.instance_id, None) if now.instance_id else None
+        old = self._departures.pop(now.instance_id, None) if now.instance_id else None
         if old is not None:
             old_id, old_metadata, old_entry = old
             yield from self._goes(old_entry, old_id, old_metadata, "fenced")
@@ -108,7 +108,7 @@ class EpochRecords:
     def _tombstone(self, entry: Entry, member_id: str, metadata: Joined) -> Iterator[Event]:
         del self._members[member_id]
         if metadata.instance_id:
-            self._left[metadata.instance_id] = member_id, metadata, entry
+            self._departures[metadata.instance_id] = member_id, metadata, entry
             return
         self._signs.append(_Sign(Cause.MEMBER_GONE, member_id))
         yield from self._goes(entry, member_id, metadata, "gone")

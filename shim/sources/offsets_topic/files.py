@@ -37,7 +37,7 @@ def segments_of(names: Sequence[str]) -> list[Segments]:
     """Return the partitions in these paths, each once: a segment (`.log`), a folder of a partition, or a folder with
     such folders. Raises Unreadable.
     """
-    found: dict[Path, Segments] = {}
+    by_path: dict[Path, Segments] = {}
     for name in names:
         path = Path(name)
         if not path.exists():
@@ -50,8 +50,8 @@ def segments_of(names: Sequence[str]) -> list[Segments]:
         if not parts:
             raise Unreadable(f"{name} has neither segments (*.log) nor folders {TOPIC}-N.")
         for each in parts:
-            found[each] = Segments(_number(each), each)
-    return sorted(found.values(), key=lambda each: (each.partition, each.path))
+            by_path[each] = Segments(_number(each), each)
+    return sorted(by_path.values(), key=lambda each: (each.partition, each.path))
 
 
 def topic_names(places: Sequence[Segments]) -> dict[bytes, str]:

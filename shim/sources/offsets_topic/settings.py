@@ -161,10 +161,10 @@ def _context(settings: Mapping[str, str], path: Path) -> ssl.SSLContext:
     if not settings.get("ssl.endpoint.identification.algorithm", "https"):
         context.check_hostname = False
     versions = [each.strip() for each in settings.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3").split(",")]
-    known = sorted(_VERSIONS[each] for each in versions if each in _VERSIONS)
-    if not known:
+    numbers = sorted(_VERSIONS[each] for each in versions if each in _VERSIONS)
+    if not numbers:
         raise UnusableSettings(f"ssl.enabled.protocols in {path} has neither TLSv1.2 nor TLSv1.3.")
-    context.minimum_version, context.maximum_version = known[0], known[-1]
+    context.minimum_version, context.maximum_version = numbers[0], numbers[-1]
     _load_key(context, settings, path)
     return context
 

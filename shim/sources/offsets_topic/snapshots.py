@@ -105,11 +105,11 @@ class Snapshots:
         self._left_open = {}
 
     def _round(self, entry: Entry, ended: float, at: float, before: Snapshot, now: Snapshot) -> Iterator[Event]:
-        gone = [each for each in before.members if each not in now.members]
+        absent = [each for each in before.members if each not in now.members]
         new = [each for each in now.members if each not in before.members]
-        pairs = _replaced(before, now, gone, new)
-        cause, trigger = self._cause(before, now, [each for each in gone if each not in pairs], new, pairs)
-        yield from _moves(entry, ended, before, now, gone, new, pairs)
+        pairs = _replaced(before, now, absent, new)
+        cause, trigger = self._cause(before, now, [each for each in absent if each not in pairs], new, pairs)
+        yield from _moves(entry, ended, before, now, absent, new, pairs)
         state = {"generation": before.generation, "cause": cause, "trigger": trigger, "rule": ""}
         old = "Stable" if before.members else "Empty"
         yield event("state", entry, ended, **{"from": old}, to="PreparingRebalance", **state)
@@ -138,11 +138,11 @@ class Snapshots:
         self._left_open = {each: owner for each, owner in stays.items() if each not in owners}
 
     def _emptied(self, entry: Entry, ended: float, before: Snapshot, now: Snapshot) -> Iterator[Event]:
-        gone = list(before.members)
-        yield from _moves(entry, ended, before, now, gone, [], {})
-        cause, trigger = (Cause.MEMBER_GONE, gone[-1]) if gone else ("", "")
+        absent = list(before.members)
+        yield from _moves(entry, ended, before, now, absent, [], {})
+        cause, trigger = (Cause.MEMBER_GONE, absent[-1]) if absent else ("", "")
         state = {"cause": cause, "trigger": trigger, "rule": ""}
-        if gone:
+        if absent:
             stable = {"from": "Stable", "to": "PreparingRebalance", "generation": before.generation}
             yield event("state", entry, ended, **stable, **state)
         empty = {"from": "PreparingRebalance", "to": "Empty", "generation": now.generation}
@@ -151,19 +151,19 @@ class Snapshots:
 
     def _rewritten(self, entry: Entry, at: float, before: Snapshot, now: Snapshot) -> Iterator[Event]:
         """A record of the same generation: a static member was replaced, without a rebalance."""
-        gone = [each for each in before.members if each not in now.members]
+        absent = [each for each in before.members if each not in now.members]
         new = [each for each in now.members if each not in before.members]
-        yield from _moves(entry, at, before, now, gone, new, _replaced(before, now, gone, new))
+        yield from _moves(entry, at, before, now, absent, new, _replaced(before, now, absent, new))
 
     def _cause(
-        self, before: Snapshot, now: Snapshot, gone: list[str], new: list[str], pairs: Mapping[str, str]
+        self, before: Snapshot, now: Snapshot, absent: list[str], new: list[str], pairs: Mapping[str, str]
     ) -> tuple[str, str]:
         """Return the cause of a generation and the member that it is about, as far as the difference shows them."""
         arrived = [each for each in new if each not in pairs.values()]
         if not before.members:
             return Cause.NEW_MEMBER, arrived[0] if len(arrived) == 1 else now.leader
-        if gone:
-            return Cause.MEMBER_GONE, gone[0]
+        if absent:
+            return Cause.MEMBER_GONE, absent[0]
         if arrived:
             return Cause.NEW_MEMBER, arrived[0]
         if pairs:
@@ -232,10 +232,10 @@ def _shares(assignment: bytes, is_consumer: bool) -> dict[str, list[int]] | int:
     return shares
 
 
-def _replaced(before: Snapshot, now: Snapshot, gone: list[str], new: list[str]) -> dict[str, str]:
+def _replaced(before: Snapshot, now: Snapshot, absent: list[str], new: list[str]) -> dict[str, str]:
     """Return the static members that were replaced: the new id by the old one."""
     heirs = {now.members[each].group_instance_id: each for each in new if now.members[each].group_instance_id}
-    old = ((each, before.members[each].group_instance_id) for each in gone)
+    old = ((each, before.members[each].group_instance_id) for each in absent)
     return {each: heirs[instance] for each, instance in old if instance in heirs}
 
 
@@ -244,12 +244,12 @@ def _moves(
     at: float,
     before: Snapshot,
     now: Snapshot,
-    gone: list[str],
+    absent: list[str],
     new: list[str],
     pairs: Mapping[str, str],
 ) -> Iterator[Event]:
     """Yield the events of members that came and went."""
-    for each in gone:
+    for each in absent:
         yield _changed(entry, at, before.members[each], "fenced" if each in pairs else "gone")
     for each in new:
         yield _changed(entry, at, now.members[each], "replaced" if each in pairs.values() else "added")

@@ -39,11 +39,11 @@ def zone_offset(of_log: Iterable[Event], of_topic: Iterable[Event]) -> float:
     """Return the seconds by which the stamps of a log are ahead of the records: full quarters of an hour, 0.0 if they
     have one zone.
     """
-    begun = {_mark(each): each["wall"] for each in of_topic if each["event"] in ("assignment", "epoch")}
+    starts = {_mark(each): each["wall"] for each in of_topic if each["event"] in ("assignment", "epoch")}
     gaps = [
-        each["wall"] - begun[_mark(each)]
+        each["wall"] - starts[_mark(each)]
         for each in of_log
-        if each["event"] in ("assignment", "epoch") and _mark(each) in begun
+        if each["event"] in ("assignment", "epoch") and _mark(each) in starts
     ]
     if not gaps or abs(median(gaps)) < _ZONE_S:
         return 0.0
@@ -54,7 +54,7 @@ def zone_offset(of_log: Iterable[Event], of_topic: Iterable[Event]) -> float:
 def together(of_log: list[Event], of_topic: list[Event], offset: float = 0.0) -> list[Event]:
     """Return the events of both in order of time, numbered from 1 on. `offset` is that of the log's zone."""
     if offset:
-        of_log = [_moved(each, -offset) for each in of_log]
+        of_log = [_in_utc(each, -offset) for each in of_log]
     groups = dict.fromkeys(each.get("group", "") for each in (*of_log, *of_topic))
     events: list[Event] = []
     for group in groups:
@@ -74,16 +74,16 @@ def _mark(event: Event) -> tuple[str, int]:
     return event["group"], event["generation"]
 
 
-def _moved(event: Event, seconds: float) -> Event:
+def _in_utc(event: Event, seconds: float) -> Event:
     times = ("mono", "wall", "started", "ended", "arrived")
     return {name: value + seconds if name in times else value for name, value in event.items()}
 
 
 def _generations(lines: list[Event], records: list[Event]) -> Iterator[Event]:
     """Yield the events of a classic group."""
-    told = {each["generation"] for each in lines if each["event"] in ("round", "assignment")}
-    told |= {each["generation"] for each in lines if each["event"] == "state" and each["to"] == "Empty"}
-    named = {(each["member_id"], each["change"] in _OUT) for each in lines if each["event"] == "member"}
+    in_log = {each["generation"] for each in lines if each["event"] in ("round", "assignment")}
+    in_log |= {each["generation"] for each in lines if each["event"] == "state" and each["to"] == "Empty"}
+    names = {(each["member_id"], each["change"] in _OUT) for each in lines if each["event"] == "member"}
     rounds = {each["generation"]: each for each in records if each["event"] == "round"}
     assignments = {each["generation"]: each for each in records if each["event"] == "assignment"}
     members = {each["member_id"]: each for each in records if each["event"] == "member"}
@@ -91,8 +91,8 @@ def _generations(lines: list[Event], records: list[Event]) -> Iterator[Event]:
         each["where"]: each["generation"] for each in records if each["event"] in ("round", "group", "state")
     }
     for each in records:
-        is_told = generations.get(each["where"]) in told
-        is_named = each["event"] == "member" and (each["member_id"], each["change"] in _OUT) in named
+        is_told = generations.get(each["where"]) in in_log
+        is_named = each["event"] == "member" and (each["member_id"], each["change"] in _OUT) in names
         if not is_named and (not is_told or each["event"] == "member"):
             yield each
     for each in _explained(lines, rounds):
@@ -112,14 +112,14 @@ def _explained(lines: list[Event], rounds: dict[int, Event]) -> list[Event]:
     A `state` has the generation before: the cause of a round is found first.
     """
     explained: list[Event] = []
-    said: Event | None = None
+    record: Event | None = None
     for each in reversed(lines):
         if each["event"] == "round":
-            said = rounds.get(each["generation"])
-        if said is not None and each.get("cause") in _VAGUE and said["cause"] in _SHOWN:
-            each = each | {"cause": said["cause"], "trigger": said["trigger"] or each["trigger"]}
+            record = rounds.get(each["generation"])
+        if record is not None and each.get("cause") in _VAGUE and record["cause"] in _SHOWN:
+            each = each | {"cause": record["cause"], "trigger": record["trigger"] or each["trigger"]}
         if each["event"] == "state" and each["to"] == "PreparingRebalance":
-            said = None
+            record = None
         explained.append(each)
     # What comes after a round is of its generation too.
     explained.reverse()
@@ -155,10 +155,10 @@ def _epochs(lines: list[Event], records: list[Event]) -> Iterator[Event]:
                 reason = {"reason": line["reason"]} if "reason" in line else {}
                 each = each | {"change": line["change"], **reason}
         elif each["event"] in ("epoch", "state") and each["cause"] is not None and each["generation"] in causes:
-            said = causes[each["generation"]]
-            each = each | {"cause": said["cause"], "trigger": said["trigger"]}
+            record = causes[each["generation"]]
+            each = each | {"cause": record["cause"], "trigger": record["trigger"]}
             if each["event"] == "epoch":
-                each["where"] = said["where"]
+                each["where"] = record["where"]
         yield each
     for each in lines:
         is_step = each["event"] in _STEPS and each["generation"] in epochs
