@@ -36,6 +36,8 @@ INDEX_INTERVAL: Final = 4096
 SEGMENT_BYTES: Final = 104_857_600
 """offsets.topic.segment.bytes: a batch that would make a segment larger than this begins the next segment."""
 
+_RELEASED: Final = 32 * 1024 * 1024
+"""Bytes of a segment that are in memory at most."""
 _START: Final = Struct(">qi")
 _INDEX_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
@@ -79,7 +81,7 @@ def batches_of(path: Path, report: Callable[[Problem], None]) -> Iterator[tuple[
         if file.seek(0, 2) == 0:
             return
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            position = 0
+            position = released = 0
             while position < len(data):
                 try:
                     batch_and_end = read_batch(data, position)
@@ -98,6 +100,10 @@ def batches_of(path: Path, report: Callable[[Problem], None]) -> Iterator[tuple[
                     continue
                 yield position, batch
                 position = end
+                if position - released >= _RELEASED and hasattr(mmap, "MADV_DONTNEED"):
+                    # Pages of a file count as memory of this process until then.
+                    released = position // mmap.PAGESIZE * mmap.PAGESIZE
+                    data.madvise(mmap.MADV_DONTNEED, 0, released)
 
 
 def _following(data: mmap.mmap, position: int) -> int | None:
