@@ -11,6 +11,7 @@ own. What a log does not show is null.
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
 from heapq import merge
@@ -50,6 +51,7 @@ _DDL: Final = (
 )
 _LONGEST: Final = str(64 << 20)
 """Hadoop skips longer lines, so that a file without line ends does not fill the memory."""
+_PATTERN: Final = re.compile(r"[\\\[\]{}*?]")
 _MAGIC: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 _QUOTED: Final = 200
 _AT_ONCE: Final = 4096
@@ -74,8 +76,10 @@ def lines_of(spark: SparkSession, paths: Sequence[str], zone: tzinfo) -> DataFra
     at which it begins in its part.
     """
     reader = spark.read.option("lineSep", "\n").option("mapreduce.input.linerecordreader.line.maxlength", _LONGEST)
-    text = reader.text(list(paths)).select("value", "_metadata.file_path", "_metadata.file_block_start")
-    return _applied(text.asTable(), lambda: Scan(zone), _DDL)
+    # Spark takes a path for a pattern.
+    lines = reader.text([_PATTERN.sub(r"\\\g<0>", path) for path in paths])
+    table = lines.select("value", "_metadata.file_path", "_metadata.file_block_start").asTable()
+    return _applied(table, lambda: Scan(zone), _DDL)
 
 
 def events_of(lines: DataFrame, buckets: int) -> DataFrame:

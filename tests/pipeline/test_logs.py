@@ -149,10 +149,12 @@ def test_the_name_of_a_packed_file_must_say_so() -> None:
 
 
 def test_logs_packed_by_zstd_are_read(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "server.log").write_bytes(life("3.9"))
-    with pa.CompressedOutputStream(str(tmp_path / "server.log.zst"), "zstd") as packed:
+    folder = tmp_path / "a [broker]{1}*%20"
+    folder.mkdir()
+    (folder / "server.log").write_bytes(life("3.9"))
+    with pa.CompressedOutputStream(str(folder / "server.log.zst"), "zstd") as packed:
         packed.write(life("3.9"))
-    plain_rows, rows = (by_spark(spark, tmp_path / name) for name in ("server.log", "server.log.zst"))
+    plain_rows, rows = (by_spark(spark, folder / name) for name in ("server.log", "server.log.zst"))
     assert [{**row, "file": ""} for row in rows] == [{**row, "file": ""} for row in plain_rows]
 
 
