@@ -129,10 +129,10 @@ def is_little(inputs: Inputs, settings: Settings = (), only: Collection[str] | N
     limit = LITTLE_BYTES if reads_all else LITTLE_BYTES * RARE
     size = 0
     of_texts = (Place(path, settings) for path in inputs.texts)
-    found = (
+    others = (
         find(path, settings) for find, paths in ((files, inputs.traces), (segments, inputs.logs)) for path in paths
     )
-    for file in chain(of_texts, chain.from_iterable(found)):
+    for file in chain(of_texts, chain.from_iterable(others)):
         size += file.content_size()
         if size > limit:
             return False

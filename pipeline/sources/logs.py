@@ -11,6 +11,7 @@ own. What a log does not show is null.
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
 from heapq import merge
@@ -38,18 +39,19 @@ from kafka_shim.sources.signs import Sign, SignName
 
 _SIGNS: Final = pa.schema(
     [
-        *((name, pa.string()) for name in ("file", "named", "reason")),
+        *((name, pa.string()) for name in ("file", "group_name", "reason")),
         *((name, pa.int64()) for name in ("block", "at", "time", "bytes")),
         ("is_client", pa.bool_()),
         ("sign", pa.binary()),
     ]
 )
 _DDL: Final = (
-    "file string, named string, reason string, block bigint, at bigint, time bigint, bytes bigint, is_client boolean,"
-    " sign binary"
+    "file string, group_name string, reason string, block bigint, at bigint, time bigint, bytes bigint,"
+    " is_client boolean, sign binary"
 )
 _LONGEST: Final = str(64 << 20)
 """Hadoop skips longer lines, so that a file without line ends does not fill the memory."""
+_PATTERN: Final = re.compile(r"[\\\[\]{}*?]")
 _MAGIC: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 _QUOTED: Final = 200
 _AT_ONCE: Final = 4096
@@ -70,17 +72,19 @@ def files(path: Place) -> Iterator[Place]:
 def lines_of(spark: SparkSession, paths: Sequence[str], zone: tzinfo) -> DataFrame:
     """Return the lines of these files that are about groups, and the length of each part of a file.
 
-    Stamps without a zone are read in `zone`. A line has its sign, or a `reason` if it cannot be read; `named` is its
-    group, `at` the byte at which it begins in its part.
+    Stamps without a zone are read in `zone`. A line has its sign, or a `reason` if it cannot be read; `at` is the byte
+    at which it begins in its part.
     """
     reader = spark.read.option("lineSep", "\n").option("mapreduce.input.linerecordreader.line.maxlength", _LONGEST)
-    text = reader.text(list(paths)).select("value", "_metadata.file_path", "_metadata.file_block_start")
-    return _applied(text.asTable(), lambda: Scan(zone), _DDL)
+    # Spark takes a path for a pattern.
+    lines = reader.text([_PATTERN.sub(r"\\\g<0>", path) for path in paths])
+    table = lines.select("value", "_metadata.file_path", "_metadata.file_block_start").asTable()
+    return _applied(table, lambda: Scan(zone), _DDL)
 
 
 def events_of(lines: DataFrame, buckets: int) -> DataFrame:
     """Return the events of these lines, which must be persisted. Raises `Unreadable` if none is about a group."""
-    names_group = F.max(F.col("is_client") & F.col("named").isNotNull()).alias("names_group")
+    names_group = F.max(F.col("is_client") & F.col("group_name").isNotNull()).alias("names_group")
     unread = F.max(F.concat("file", F.lit(": "), "reason")).alias("unread")
     about = lines.agg(F.count("sign").alias("signs"), names_group, unread).collect()[0]
     if not about.signs:
@@ -91,16 +95,16 @@ def events_of(lines: DataFrame, buckets: int) -> DataFrame:
         )
     of_file = Window.partitionBy("file")
     before = F.sum("bytes").over(of_file.orderBy("block").rangeBetween(Window.unboundedPreceding, -1))
-    groups = F.collect_set(F.when(F.col("is_client"), F.col("named"))).over(of_file)
+    groups = F.collect_set(F.when(F.col("is_client"), F.col("group_name"))).over(of_file)
     placed = lines.withColumns({"at": F.col("at") + F.coalesce(before, F.lit(0)), "groups": groups})
     # The lines of a client before its group is named are about it too.
     nameless = F.array(F.lit(None if about.names_group else NAMELESS).cast("string"), F.lit(None).cast("string"))
     of_client = F.when(F.size("groups") > 0, F.col("groups")).otherwise(F.array_distinct(nameless))
-    names = F.when(F.col("is_client"), of_client).otherwise(F.array("named"))
-    named = placed.where("bytes is null").withColumn("group_id", F.explode(names))
+    names = F.when(F.col("is_client"), of_client).otherwise(F.array("group_name"))
+    of_groups = placed.where("bytes is null").withColumn("group_id", F.explode(names))
     of_group = F.array(F.pmod(F.hash("group_id"), F.lit(buckets)))
     every = F.when(F.col("reason").isNull(), F.sequence(F.lit(0), F.lit(buckets - 1))).otherwise(F.array(F.lit(0)))
-    routed = named.withColumn("bucket", F.explode(F.when(F.col("group_id").isNull(), every).otherwise(of_group)))
+    routed = of_groups.withColumn("bucket", F.explode(F.when(F.col("group_id").isNull(), every).otherwise(of_group)))
     routed = routed.select("bucket", "group_id", "file", "at", "time", "sign", "reason")
     table = routed.asTable().partitionBy("bucket").orderBy("group_id", "time", "file", "at")
     return _applied(table, Stories, EVENTS.ddl)
@@ -186,7 +190,7 @@ class Scan:
         elif sign.name is not SignName.NOTHING:
             is_client = PROGRAM in sign.fields
             yield self._row(
-                at=at, time=line.time, named=sign.group or None, is_client=is_client, sign=pickle.dumps(sign)
+                at=at, time=line.time, group_name=sign.group or None, is_client=is_client, sign=pickle.dumps(sign)
             )
 
 
@@ -215,13 +219,13 @@ class Stories:
 
     def end(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the last group."""
-        told: list[dict[str, Any]] = []
+        of_story: list[dict[str, Any]] = []
         for seq, event in enumerate(self._events(), 1):
-            told.append({**event, "seq": seq})
-            if len(told) == _AT_ONCE:
-                yield from _rows(told, f"{LOG}{self._group}")
-                told = []
-        yield from _rows(told, f"{LOG}{self._group}")
+            of_story.append({**event, "seq": seq})
+            if len(of_story) == _AT_ONCE:
+                yield from _rows(of_story, f"{LOG}{self._group}")
+                of_story = []
+        yield from _rows(of_story, f"{LOG}{self._group}")
 
     def _events(self) -> Iterator[dict[str, Any]]:
         if self._group is None:
@@ -238,13 +242,13 @@ class Stories:
                 yield event
 
 
-def _rows(told: list[dict[str, Any]], trace: str) -> Iterator[pa.RecordBatch]:
-    places = [event["where"].rpartition(":") for event in told]
+def _rows(of_story: list[dict[str, Any]], trace: str) -> Iterator[pa.RecordBatch]:
+    places = [event["where"].rpartition(":") for event in of_story]
     of_event = {
         "file": pa.array([file for file, _, _ in places]),
         "position": pa.array([int(at) for _, _, at in places]),
     }
-    lines = [orjson.dumps(_shown(event)) for event in told]
+    lines = [orjson.dumps(_fields(event)) for event in of_story]
     # With bodies no line takes the way of a stable group's, which has fewer columns.
     for rows in events.decode(lines, range(len(lines)), trace, "", bodies=True):
         numbers = rows.column("position")
@@ -252,18 +256,18 @@ def _rows(told: list[dict[str, Any]], trace: str) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
-def _shown(event: dict[str, Any]) -> dict[str, Any]:
+def _fields(event: dict[str, Any]) -> dict[str, Any]:
     """Return an event of a log without the fields that the log does not show."""
-    shown = {name: value for name, value in event.items() if value not in _UNKNOWN}
+    fields = {name: value for name, value in event.items() if value not in _UNKNOWN}
     if event["event"] == "round":
         # Only the broker's number of members, or the leader, says that all are known.
         is_whole = event["size"] == len(event["members"]) if "size" in event else bool(event["leader"])
-        shown |= {"members": event["members"] if is_whole else None}
+        fields |= {"members": event["members"] if is_whole else None}
     if event["event"] == "exchange":
-        shown["request"] = {name: value for name, value in event["request"].items() if value not in _UNKNOWN}
+        fields["request"] = {name: value for name, value in event["request"].items() if value not in _UNKNOWN}
         for name in ("version", "correlation_id", *(["arrived"] if event["arrived"] == event["wall"] else [])):
-            shown.pop(name)
-    return shown
+            fields.pop(name)
+    return fields
 
 
 def _unread(row: dict[str, Any]) -> pa.RecordBatch:

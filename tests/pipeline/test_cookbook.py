@@ -147,9 +147,9 @@ def test_the_questions_on_logs_have_the_answers_of_the_recordings(recorded_logs:
     }
     deploys = {group: rest for group, _, _, *rest in in_spark(logs, QUESTIONS_ON_LOGS[1])}
     assert deploys == {rolling: [3, 6, 3625.0], at_once: [3, 2, 4147.0]}
-    lost = {client: (silent, missed) for _, client, silent, missed, _ in in_spark(logs, QUESTIONS_ON_LOGS[2])}
+    losses = {client: (silent, missed) for _, client, silent, missed, _ in in_spark(logs, QUESTIONS_ON_LOGS[2])}
     (dead,), (slow,) = (truth["culprits"] for truth in truths[2:4])
-    assert lost == {dead: (1, 0), slow: (0, 3), None: (1, 0)}
+    assert losses == {dead: (1, 0), slow: (0, 3), None: (1, 0)}
 
 
 def test_pyarrow_reads_a_table_alone(day: Warehouse) -> None:

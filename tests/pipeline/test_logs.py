@@ -1,5 +1,5 @@
-"""Logs of brokers and clients by Spark: the same events as `kafka-shim trace from-log`, at the bytes where their lines
-begin, whatever the parts of the files.
+"""Logs of brokers and clients by Spark: the same events as `kafka-shim trace from-log`, with the bytes of their lines,
+from files in one part or in many.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def by_spark(spark: SparkSession, *paths: Path) -> list[Event]:
 
 
 def plain(event: Event, group: str = "group", member: str = "member_id") -> tuple[Any, ...]:
-    """Return what both readers tell of an event; a field that the log does not show is None."""
+    """Return the fields of an event that both readers have; a field that the log does not show is None."""
     request = {"JoinGroup": event.get("request")}.get(event.get("api") or "")
     of_request = request if isinstance(request, dict) else {}
     fields = {name: event.get(name, of_request.get(name)) for name in SAME}
@@ -84,14 +84,16 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
 
 def test_spark_tells_what_the_reader_of_one_process_tells(spark: SparkSession, logs: dict[str, list[Path]]) -> None:
     files = [file for files in logs.values() for file in files]
-    rows, told = by_spark(spark, *files), by_python(*files)
+    rows, events = by_spark(spark, *files), by_python(*files)
     for group in logs:
         # One broker wrote several of these logs, so that the end of a group may be in the next.
-        expected = [plain(event) for event in told if event.get("group") == group]
-        found = [plain(row, "group_id") for row in rows if row["trace"] == f"{LOG}{group}" and row["event"] != "trace"]
-        assert Counter(found) == Counter(expected), group
-        assert len(found) > 5
-        assert [row["seq"] for row in rows if row["trace"] == f"{LOG}{group}"] == [*range(1, len(found) + 2)]
+        expected = [plain(event) for event in events if event.get("group") == group]
+        by_group = [
+            plain(row, "group_id") for row in rows if row["trace"] == f"{LOG}{group}" and row["event"] != "trace"
+        ]
+        assert Counter(by_group) == Counter(expected), group
+        assert len(by_group) > 5
+        assert [row["seq"] for row in rows if row["trace"] == f"{LOG}{group}"] == [*range(1, len(by_group) + 2)]
 
 
 def test_each_event_has_the_file_and_the_byte_of_its_line(spark: SparkSession, logs: dict[str, list[Path]]) -> None:
@@ -147,10 +149,12 @@ def test_the_name_of_a_packed_file_must_say_so() -> None:
 
 
 def test_logs_packed_by_zstd_are_read(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "server.log").write_bytes(life("3.9"))
-    with pa.CompressedOutputStream(str(tmp_path / "server.log.zst"), "zstd") as packed:
+    folder = tmp_path / "a [broker]{1}*%20"
+    folder.mkdir()
+    (folder / "server.log").write_bytes(life("3.9"))
+    with pa.CompressedOutputStream(str(folder / "server.log.zst"), "zstd") as packed:
         packed.write(life("3.9"))
-    plain_rows, rows = (by_spark(spark, tmp_path / name) for name in ("server.log", "server.log.zst"))
+    plain_rows, rows = (by_spark(spark, folder / name) for name in ("server.log", "server.log.zst"))
     assert [{**row, "file": ""} for row in rows] == [{**row, "file": ""} for row in plain_rows]
 
 
@@ -158,9 +162,9 @@ def test_clients_that_name_no_group_have_a_story_of_their_own(spark: SparkSessio
     """And the broker's line of a departure gets the reason of such a client."""
     folder = FOLDER / "4.4" / "poll-interval-exceeded-confluent-kafka-2.16"
     files = sorted(folder.glob("*.log.gz"))
-    rows, told = by_spark(spark, *files), by_python(*files)
-    found = Counter(plain(row, "group_id") for row in rows if row["event"] != "trace")
-    assert found == Counter(plain(event) for event in told if event["event"] != "trace")
+    rows, events = by_spark(spark, *files), by_python(*files)
+    by_group = Counter(plain(row, "group_id") for row in rows if row["event"] != "trace")
+    assert by_group == Counter(plain(event) for event in events if event["event"] != "trace")
     assert {row["group_id"] for row in rows} >= {NAMELESS}
     assert {row["reason"] for row in rows if row["change"] == "left" and row["group_id"] != NAMELESS} >= {OVERRUN}
 
