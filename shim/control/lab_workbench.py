@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from itertools import count
 from math import inf
 from typing import Any, Final
@@ -18,6 +19,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.problems import also
 from kafka_shim.control.sandboxes import Sandboxes
 from kafka_shim.control.workbench import Workbench
+from kafka_shim.groups.timers import Timer
 from kafka_shim.lab.barriers import Barriers
 from kafka_shim.lab.clock import TestClock
 from kafka_shim.lab.conditions import Conditions
@@ -27,6 +29,7 @@ from kafka_shim.lab.group_waits import GroupWaits, NotReached
 from kafka_shim.lab.interception import Interception, Unmatchable, later_in
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.rewind import Offsets, Rewind
+from kafka_shim.lab.sessions import end_sessions, sessions_of
 from kafka_shim.lab.topic_data import TopicData
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.server.history import EventHistory
@@ -115,6 +118,32 @@ class LabWorkbench(TopicData, Workbench):
         number = next(self._numbers)
         self.puppets[number] = puppet
         return number
+
+    def expire(self, group: str, member: str) -> None:
+        """End the session of a member now, as after a silence of its session timeout; the clock stays.
+
+        `member` is a client id, a group instance id or a member id. Raises ValueError if no session of it runs: a
+        member that waits in a JoinGroup has none.
+        """
+        now = self.group(group).now
+        node = self.cluster.ownership.owner_of(group)
+        sessions = sessions_of([node], group, {each.member_id for each in now.called(member)})
+        if not sessions:
+            raise ValueError(f"No session of {member!r} runs in the group {group!r}. {now}")
+        self.interception.end_journal("the session of a member is ended before its time")
+        end_sessions(node, sessions, self.cluster.clock())
+        self.settle()
+
+    def sessions(self) -> list[Timer]:
+        """Return the timers of all members' sessions that run."""
+        return sessions_of(self.cluster.nodes.values())
+
+    def disconnect(self, client_id: str) -> int:
+        """Close all connections of clients with this id, which may have `*` and `?`; return their number."""
+        sessions = [session for session in self.cluster.sessions() if fnmatchcase(session.client_id, client_id)]
+        for session in sessions:
+            session.transport.close()
+        return len(sessions)
 
     # Time
 

@@ -20,7 +20,6 @@ import trio
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.lab_workbench import LabWorkbench
-from kafka_shim.groups.timers import Timer
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
 from kafka_shim.lab.clock import TestClock
@@ -262,13 +261,6 @@ class Kit(LabWorkbench):
         if unfired := self.faults.unfired():
             raise UnfiredFaults(f"Never happened: {'; '.join(map(str, unfired))}.")
 
-    def disconnect(self, client_id: str) -> int:
-        """Close all connections of clients with this id, which may have `*` and `?`; return their number."""
-        sessions = [session for session in self.cluster.sessions() if fnmatchcase(session.client_id, client_id)]
-        for session in sessions:
-            session.transport.close()
-        return len(sessions)
-
     def kill(self, client_id: str) -> Killed:
         """Kill clients: drop all that they send, and all that is sent to them, until `clear()` of the result.
 
@@ -280,26 +272,6 @@ class Kit(LabWorkbench):
             others = similar(client_id, connected) if connected else "none is."
             raise ValueError(f"No client {client_id!r} is connected; {others}")
         return Killed(self.interception, client_id)
-
-    def expire(self, group: str, member: str) -> None:
-        """End the session of a member now, as after a silence of its session timeout; the clock stays.
-
-        `member` is a client id, a group instance id or a member id. Raises ValueError if no session of it runs: a
-        member that waits in a JoinGroup has none.
-        """
-        ids = {each.member_id for each in self.group(group).now.called(member)}
-        timers = [timer for timer in self.sessions() if timer.group_id == group and timer.member_id in ids]
-        if not timers:
-            raise ValueError(f"No session of {member!r} runs in the group {group!r}. {self.group(group).now}")
-        groups = self.cluster.ownership.owner_of(group).groups
-        for timer in timers:
-            groups.timers.arm(timer, self.clock())
-        self.do_due()
-
-    def sessions(self) -> list[Timer]:
-        """Return the timers of all members' sessions that run."""
-        armed = [timer for node in self.cluster.nodes.values() for timer in node.groups.timers.armed()]
-        return [timer for timer in armed if timer.kind == "session"]
 
     @awaited
     async def until(self, condition: Callable[[], bool], goal: str, timeout: float = TIMEOUT) -> None:
