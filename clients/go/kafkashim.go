@@ -99,7 +99,7 @@ func (c *Coordinator) Delete(path string) (Fields, error) {
 	return c.ask(http.MethodDelete, path, nil)
 }
 
-// Await waits for a condition of a group: stable, owns, empty, committed, event or no-rebalance. Its error has the
+// Await waits for a condition of a group: stable, owns, empty, committed, event, no-rebalance or no-commit. Its error has the
 // history of the group.
 func (c *Coordinator) Await(group, what string, fields Fields) (Fields, error) {
 	return c.Post("/v1/groups/"+url.PathEscape(group)+"/await", with(fields, Fields{"for": what}))

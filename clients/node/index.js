@@ -59,7 +59,7 @@ export class Coordinator {
     return this.#ask('DELETE', path)
   }
 
-  // Waits for a condition of a group: stable, owns, empty, committed, event or no-rebalance. Its error has the
+  // Waits for a condition of a group: stable, owns, empty, committed, event, no-rebalance or no-commit. Its error has the
   // history of the group.
   await(group, what, fields = {}) {
     return this.post(`/v1/groups/${encodeURIComponent(group)}/await`, { ...fields, for: what })

@@ -85,6 +85,8 @@ class AwaitedGroup(GroupWaits):
     committed = awaited(GroupWaits.committed)
     caught_up = awaited(GroupWaits.caught_up)
     no_rebalance_for = awaited(GroupWaits.no_rebalance_for)
+    no_commit_for = awaited(GroupWaits.no_commit_for)
+    wait_for = awaited(GroupWaits.wait_for)
 
 
 class Kit(LabWorkbench):

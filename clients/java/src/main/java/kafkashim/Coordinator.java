@@ -87,7 +87,7 @@ public final class Coordinator implements AutoCloseable {
         return ask("POST", path, object(fields));
     }
 
-    /** Waits for a condition of a group: stable, owns, empty, committed, event or no-rebalance. */
+    /** Waits for a condition of a group: stable, owns, empty, committed, event, no-rebalance or no-commit. */
     public JsonNode await(String group, String what, Object... fields) {
         Map<String, Object> body = object(fields);
         body.put("for", what);
