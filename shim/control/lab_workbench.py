@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from itertools import count
 from math import inf
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -27,7 +27,6 @@ from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.lab.faults import Faults
 from kafka_shim.lab.group_waits import GroupWaits, NotReached
 from kafka_shim.lab.interception import Interception, Unmatchable, later_in
-from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.rewind import Offsets, Rewind
 from kafka_shim.lab.sessions import end_sessions, sessions_of
 from kafka_shim.lab.topic_data import TopicData
@@ -35,6 +34,9 @@ from kafka_shim.persistence.partition import partition_for
 from kafka_shim.server.history import EventHistory
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server
+
+if TYPE_CHECKING:
+    from kafka_shim.lab.puppets import Puppet
 
 also(NotReached, 409, "NOT_REACHED")
 also(Unmatchable, 400, "INVALID_REQUEST")
@@ -94,6 +96,23 @@ class LabWorkbench(TopicData, Workbench):
     def waits_for(self, name: str) -> GroupWaits:
         """Make the waits for a group."""
         return GroupWaits(self.cluster, self.history, self.conditions, name)
+
+    def story(self, group: str | None = None, since: int = 0) -> list[str]:
+        """See `Workbench.story`; it has brokers that went down too, and records if `data_events` is on."""
+        # Imported here: most tests pass, and no one reads their story.
+        from kafka_shim.lab.narration import story
+
+        lines = story(self.history, group, since)
+        return lines if since >= self.history.forgotten else [self.gap(), *lines]
+
+    def data_events(self, on: bool = True) -> None:
+        """Let Produce, Fetch and ListOffsets have `exchange` events from now on, or no more.
+
+        They are about no group, and show the first 100 topics and partitions. A Fetch without news has none, and a
+        Produce without an answer (acks=0).
+        """
+        for node in self.cluster.nodes.values():
+            node.exchanges.topic_name = self.cluster.topics.topic_name if on else None
 
     def rewind(self, name: str, offsets: Offsets) -> Rewind:
         """Let a group, with or without members, start again from other offsets. Raises CannotRewind."""

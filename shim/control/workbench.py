@@ -18,7 +18,6 @@ from kafka_shim.server.frames import FrameHistory
 from kafka_shim.server.history import Entry, EventHistory
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server
-from kafka_shim.why.narration import story
 
 if TYPE_CHECKING:
     from kafka_shim.control.metrics import Metrics
@@ -60,10 +59,15 @@ class Workbench:
 
     def story(self, group: str | None = None, since: int = 0) -> list[str]:
         """Return the story of a group, or of all, after the event of number `since`, as lines for a person."""
+        # Imported here: most tests pass, and no one reads their story.
+        from kafka_shim.why.narration import story
+
         lines = story(self.history.since(since, group))
-        if since >= self.history.forgotten:
-            return lines
-        return [f"(the oldest {self.history.dropped[0]:,} events are forgotten)", *lines]
+        return lines if since >= self.history.forgotten else [self.gap(), *lines]
+
+    def gap(self) -> str:
+        """Return the line of a story for what is forgotten."""
+        return f"(the oldest {self.history.dropped[0]:,} events are forgotten)"
 
     async def computed(self, compute: Callable[[str, Iterable[Entry]], T], group: str) -> T:
         """Compute something from the events of a group in another thread, so that its clients do not wait.

@@ -199,6 +199,7 @@ class Cluster:
     def stop_broker(self, node_id: int) -> None:
         """Shut a broker down cleanly: its partitions move before its connections end. Raises ValueError."""
         node = self._with_id(node_id, up=True)
+        self._tell(node, "stopped")
         self._withdraw(node)
         self._disconnect(node)
 
@@ -206,6 +207,7 @@ class Cluster:
     def kill_broker(self, node_id: int) -> None:
         """Stop a broker without warning: its connections end before its partitions move. Raises ValueError."""
         node = self._with_id(node_id, up=True)
+        self._tell(node, "killed")
         self._disconnect(node)
         self._withdraw(node)
 
@@ -215,6 +217,7 @@ class Cluster:
         Raises ValueError."""
         node = self._with_id(node_id, up=False)
         node.up = True
+        self._tell(node, "started")
         self._show_nodes()
         for call in self.on_broker_up:
             call(node)
@@ -226,6 +229,10 @@ class Cluster:
         }
         ownership.give_up(back)
         ownership.take(back, node_id)
+
+    def _tell(self, node: Node, change: str) -> None:
+        if self.outbox.listening:
+            self.outbox.event("broker", node=node.id, change=change)
 
     def _with_id(self, node_id: int, *, up: bool) -> Node:
         node = self.nodes.get(node_id)
