@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
@@ -18,6 +18,7 @@ from kafka_shim.server.frames import FrameHistory
 from kafka_shim.server.history import Entry, EventHistory
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server
+from kafka_shim.trace.events import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from kafka_shim.control.metrics import Metrics
@@ -68,6 +69,18 @@ class Workbench:
     def gap(self) -> str:
         """Return the line of a story for what is forgotten."""
         return f"(the oldest {self.history.dropped[0]:,} events are forgotten)"
+
+    def trace_header(self) -> dict[str, Any]:
+        """Return the first event of a trace, without its number and times."""
+        nodes = self.cluster.nodes.values()
+        return {
+            "event": "trace",
+            "schema": SCHEMA_VERSION,
+            "run": "test",
+            "file": 1,
+            "release": self.cluster.config.release,
+            "nodes": [{"node": each.id, "host": each.address.host, "port": each.address.port} for each in nodes],
+        }
 
     async def computed(self, compute: Callable[[str, Iterable[Entry]], T], group: str) -> T:
         """Compute something from the events of a group in another thread, so that its clients do not wait.

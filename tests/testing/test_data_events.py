@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 
+import httpx
 import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer
@@ -76,3 +77,13 @@ def test_a_broker_that_is_down_is_told(server: CoordinatorServer) -> None:
     assert [problems(each) for each in server.events() if each["event"] == "broker"] == [[], [], []]
     for story in (server.story(), server.group("billing").story()):
         assert sum("broker 2 is killed" in line for line in story) == 1
+
+
+def test_such_events_are_switched_over_http() -> None:
+    with CoordinatorServer(topics={"orders": 1}, control=True) as server:
+        url = f"{server.control_url}/v1/events"
+        assert httpx.post(url, json={"data": True}).json() == {"data": True}
+        producer = Producer({"bootstrap.servers": server.bootstrap})
+        producer.produce("orders", b"a")
+        assert producer.flush(20) == 0
+        assert "Produce" in {each["api"] for each in server.events() if each["event"] == "exchange"}
