@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import inf
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -23,8 +23,6 @@ from kafka_shim.apis.wire.headers import decode_request_header
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.interface import Client, NoReply, Parked
 from kafka_shim.security.authorizer import Acls, Authorizer
-from kafka_shim.security.config import SecurityConfig
-from kafka_shim.security.listeners import Listener
 from kafka_shim.security.login import Login, LoginFailed, LoginState
 from kafka_shim.security.mechanism import ANONYMOUS, Mechanism
 from kafka_shim.security.operations import CLUSTER_NAME, Operation, Resource
@@ -38,6 +36,10 @@ from kafka_shim.server.failures import Border, Failures
 from kafka_shim.server.node import Node
 from kafka_shim.server.session import Session, _LongFrame
 from kafka_shim.server.table import Endpoint
+
+if TYPE_CHECKING:
+    from kafka_shim.security.config import SecurityConfig
+    from kafka_shim.security.listeners import Listener
 
 _HANDSHAKE: Final = ApiKey.SASL_HANDSHAKE
 _AUTHENTICATE: Final = ApiKey.SASL_AUTHENTICATE

@@ -9,14 +9,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.persistence.store import SharedStore, Store
-from kafka_shim.security.config import SecurityConfig
-from kafka_shim.security.jwks import Jwks
 from kafka_shim.security.tls import Certified, Tls, peer_tls_of
 from kafka_shim.server import delegation_tokens, reactor, scram_users, secured
 from kafka_shim.server.caller import DescribedTopics
@@ -28,6 +26,10 @@ from kafka_shim.server.process import host_and_port
 from kafka_shim.server.reactor import Reactor
 from kafka_shim.server.secured import Door
 from kafka_shim.server.streams import Streams
+
+if TYPE_CHECKING:
+    from kafka_shim.security.config import SecurityConfig
+    from kafka_shim.security.jwks import Jwks
 
 log: Final = logging.getLogger("kafka_shim.server")
 

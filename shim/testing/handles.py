@@ -19,7 +19,6 @@ from kafka_shim.lab.barriers import Barrier
 from kafka_shim.lab.faults import Fault, Firing
 from kafka_shim.lab.group_waits import LOOK_SECONDS, TIMEOUT, GroupWaits, NotReached, OwnedPartitions
 from kafka_shim.lab.killed import Killed
-from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.snapshots import GroupSnapshot
 from kafka_shim.testing.calls import explains_calls
 from kafka_shim.testing.thread import CoordinatorThread
@@ -27,6 +26,7 @@ from kafka_shim.testing.thread import CoordinatorThread
 if TYPE_CHECKING:
     from kafka_shim.experiments.client_assignors.puppets import ClientAssignorPuppet, PuppetAssignor
     from kafka_shim.experiments.registered.puppets import RegisteredPuppet
+    from kafka_shim.lab.puppets import Puppet
 
 T = TypeVar("T")
 

@@ -28,8 +28,6 @@ from kafka_shim.lab.faults import Fault
 from kafka_shim.lab.group_waits import STORY_LINES, TIMEOUT, GroupWaits, NotReached
 from kafka_shim.lab.interception import MATCH_FIELDS, similar, split_match
 from kafka_shim.lab.killed import Killed
-from kafka_shim.lab.puppet_kinds import class_of, start_puppet
-from kafka_shim.lab.puppets import Manner, Puppet, Script
 from kafka_shim.lab.scheduler import Scheduler
 from kafka_shim.persistence.files import private
 from kafka_shim.persistence.store import Store
@@ -38,12 +36,12 @@ from kafka_shim.server.history import EventHistory
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server, ServerConfig, serve
 from kafka_shim.testing.waits import Waits, awaited
-from kafka_shim.trace.events import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from kafka_shim.experiments.client_assignors.puppets import ClientAssignorPuppet
     from kafka_shim.experiments.registered.puppets import RegisteredPuppet, RegisteredScript
     from kafka_shim.lab.consumer_puppets import ConsumerManner, ConsumerPuppet, ConsumerScript
+    from kafka_shim.lab.puppets import Manner, Puppet, Script
     from kafka_shim.lab.share_puppets import SharePuppet
     from kafka_shim.lab.streams_puppets import StreamsPuppet, StreamsScript
 
@@ -134,6 +132,9 @@ class Kit(LabWorkbench):
 
         Its heartbeats are more frequent than a real client's, so that it learns of a rebalance soon.
         """
+        # Each kind is imported at its first use: a test has few kinds.
+        from kafka_shim.lab.puppets import Manner, Puppet, Script
+
         script = {"heartbeat_interval": HEARTBEAT_SECONDS} | script
         if isinstance(script.get("manner"), Mapping):
             script["manner"] = build(Manner, "A manner", script["manner"])
@@ -146,7 +147,6 @@ class Kit(LabWorkbench):
         """Start a scripted member of the consumer protocol (KIP-848) that joins now; `script` are the other fields of
         `ConsumerScript`. The coordinator sets its heartbeat interval.
         """
-        # Each kind but the classic one is imported at its first use: a test has few kinds.
         from kafka_shim.lab.consumer_puppets import ConsumerManner, ConsumerPuppet, ConsumerScript
 
         if isinstance(script.get("manner"), Mapping):
@@ -183,6 +183,8 @@ class Kit(LabWorkbench):
 
     def start_puppet(self, kind: str, script: Mapping[str, Any]) -> Puppet:
         """Start a scripted member of a kind; see `shim/lab/puppet_kinds.py`. Raises ValueError and Refused."""
+        from kafka_shim.lab.puppet_kinds import start_puppet
+
         self._check_topics(script["topics"])
         return start_puppet(self.scheduler, kind, script)
 
@@ -202,6 +204,8 @@ class Kit(LabWorkbench):
         return puppet
 
     def _puppet_of(self, kind: str, fields: dict[str, Any]) -> Any:
+        from kafka_shim.lab.puppet_kinds import class_of
+
         puppet_class = class_of(self.scheduler, kind)
         self._check_topics(fields["topics"])
         puppet = puppet_class(self.scheduler, build(puppet_class.script_class, "A puppet", fields))
@@ -311,18 +315,7 @@ class Kit(LabWorkbench):
 
     def write_trace(self, path: Path) -> None:
         """Write the events so far as a trace file (`docs/trace.md`)."""
-        nodes = [
-            {"node": node.id, "host": node.address.host, "port": node.address.port}
-            for node in self.cluster.nodes.values()
-        ]
-        header = {
-            "event": "trace",
-            "schema": SCHEMA_VERSION,
-            "run": "test",
-            "file": 1,
-            "release": self.cluster.config.release,
-            "nodes": nodes,
-        }
+        header = self.trace_header()
         offset = self.cluster.wall_offset
         events: Iterable[tuple[int, float, dict[str, Any]]] = self.history.since(0)
         with open(path, "wb", opener=private) as file:
