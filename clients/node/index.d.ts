@@ -25,4 +25,8 @@ export class Coordinator {
   ): Promise<any>
   /** Advances the clock of the coordinator, which stands still from then on. */
   advance(seconds: number): Promise<void>
+  /** What happened after the event of this number, in lines a person reads; 0 is all. */
+  story(since?: number): Promise<string[]>
+  /** Writes the events so far as a trace file, for `kafka-shim why` and its page. */
+  writeTrace(path: string): Promise<void>
 }
