@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -99,7 +100,7 @@ func (c *Coordinator) Delete(path string) (Fields, error) {
 	return c.ask(http.MethodDelete, path, nil)
 }
 
-// Await waits for a condition of a group: stable, owns, empty, committed, event or no-rebalance. Its error has the
+// Await waits for a condition of a group: stable, owns, empty, committed, event, no-rebalance or no-commit. Its error has the
 // history of the group.
 func (c *Coordinator) Await(group, what string, fields Fields) (Fields, error) {
 	return c.Post("/v1/groups/"+url.PathEscape(group)+"/await", with(fields, Fields{"for": what}))
@@ -124,7 +125,54 @@ func (c *Coordinator) Advance(seconds float64) error {
 	return err
 }
 
-// InTest is a coordinator in one test: an error ends the test, and an unused fault fails it.
+// Story tells what happened after the event of this number, in lines a person reads; 0 tells all.
+func (c *Coordinator) Story(since int) ([]string, error) {
+	answer, err := c.Get(fmt.Sprintf("/v1/story?since=%d", since))
+	if err != nil {
+		return nil, err
+	}
+	lines := []string{}
+	for _, line := range answer["story"].([]any) {
+		lines = append(lines, line.(string))
+	}
+	return lines, nil
+}
+
+// WriteTrace writes the events so far as a trace file, for `kafka-shim why` and its page.
+func (c *Coordinator) WriteTrace(path string) error {
+	response, err := http.Get(c.Control + "/v1/trace")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	trace, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, trace, 0o600)
+}
+
+// storyLines is the number of lines of a story that a failed test shows.
+const storyLines = 200
+
+func (c *Coordinator) explain(t testing.TB, since int) {
+	story, err := c.Story(since)
+	trace, fileErr := os.CreateTemp("", "kafka-shim-*.jsonl")
+	if err = errors.Join(err, fileErr); err == nil {
+		err = errors.Join(trace.Close(), c.WriteTrace(trace.Name()))
+	}
+	if err != nil {
+		t.Logf("kafka-shim does not tell the story: %v", err)
+		return
+	}
+	if leftOut := len(story) - storyLines; leftOut > 0 {
+		story = append([]string{fmt.Sprintf("(%d lines before these)", leftOut)}, story[leftOut:]...)
+	}
+	t.Logf("the story of the test:\n%s\nThe trace: %s", strings.Join(story, "\n"), trace.Name())
+}
+
+// InTest is a coordinator in one test: an error ends the test, and an unused fault fails it. A failed test logs the
+// story of its groups and the path of its trace.
 type InTest struct {
 	*Coordinator
 	t testing.TB
@@ -132,6 +180,17 @@ type InTest struct {
 
 // In is the coordinator in this test; one coordinator may serve many tests.
 func (c *Coordinator) In(t testing.TB) InTest {
+	t.Helper()
+	server, err := c.Get("/v1/server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest, _ := server["newest"].(float64)
+	t.Cleanup(func() {
+		if t.Failed() {
+			c.explain(t, int(newest))
+		}
+	})
 	return InTest{c, t}
 }
 

@@ -3,6 +3,7 @@ package kafkashim
 import (
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 )
@@ -64,4 +65,34 @@ func TestItIsGoneWhenItIsClosed(t *testing.T) {
 	if _, err := net.Dial("tcp", shim.Bootstrap[0]); err == nil {
 		t.Error("it listens on")
 	}
+}
+
+// failing is a test that fails.
+type failing struct {
+	testing.TB
+	cleanup func()
+	log     string
+}
+
+func (f *failing) Helper()                         {}
+func (f *failing) Failed() bool                    { return true }
+func (f *failing) Cleanup(do func())               { f.cleanup = do }
+func (f *failing) Logf(format string, args ...any) { f.log = fmt.Sprintf(format, args...) }
+
+func TestAFailureHasTheStoryAndTheTrace(t *testing.T) {
+	shim := Start(t, "--topic", "orders:4")
+	failed := &failing{TB: t}
+	in := shim.In(failed)
+	in.Puppet("billing", []string{"orders"}, Fields{"client_id": "teller"})
+	in.Await("billing", "stable", Fields{"members": 1})
+	failed.cleanup()
+	if !strings.Contains(failed.log, "teller joins") {
+		t.Fatal(failed.log)
+	}
+	_, path, _ := strings.Cut(failed.log, "The trace: ")
+	trace, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(trace), `"client_id":"teller"`) {
+		t.Error(err, len(trace))
+	}
+	_ = os.Remove(path)
 }

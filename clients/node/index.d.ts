@@ -14,7 +14,7 @@ export class Coordinator {
   post(path: string, body?: Fields): Promise<any>
   delete(path: string): Promise<any>
   /** Waits for a condition of a group. Its error has the history of the group. */
-  await(group: string, what: 'stable' | 'owns' | 'empty' | 'committed' | 'event' | 'no-rebalance', fields?: Fields): Promise<any>
+  await(group: string, what: 'stable' | 'owns' | 'empty' | 'committed' | 'event' | 'no-rebalance' | 'no-commit', fields?: Fields): Promise<any>
   /** Adds a scripted member to a group. */
   puppet(group: string, topics: string[], fields?: Fields): Promise<any>
   /** Makes the coordinator misbehave. */
@@ -25,4 +25,8 @@ export class Coordinator {
   ): Promise<any>
   /** Advances the clock of the coordinator, which stands still from then on. */
   advance(seconds: number): Promise<void>
+  /** What happened after the event of this number, in lines a person reads; 0 is all. */
+  story(since?: number): Promise<string[]>
+  /** Writes the events so far as a trace file, for `kafka-shim why` and its page. */
+  writeTrace(path: string): Promise<void>
 }

@@ -1,6 +1,7 @@
 // A coordinator for tests: a process of kafka-shim (pip install 'kafka-group-shim[cli]'), and its control API, docs/http.md.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 
 export class Coordinator {
@@ -59,7 +60,7 @@ export class Coordinator {
     return this.#ask('DELETE', path)
   }
 
-  // Waits for a condition of a group: stable, owns, empty, committed, event or no-rebalance. Its error has the
+  // Waits for a condition of a group: stable, owns, empty, committed, event, no-rebalance or no-commit. Its error has the
   // history of the group.
   await(group, what, fields = {}) {
     return this.post(`/v1/groups/${encodeURIComponent(group)}/await`, { ...fields, for: what })
@@ -79,6 +80,17 @@ export class Coordinator {
   async advance(seconds) {
     await this.post('/v1/clock', { frozen: true })
     await this.post('/v1/clock', { advance: seconds })
+  }
+
+  // What happened after the event of this number, in lines a person reads; 0 is all.
+  async story(since = 0) {
+    return (await this.get(`/v1/story?since=${since}`)).story
+  }
+
+  // Writes the events so far as a trace file, for `kafka-shim why` and its page.
+  async writeTrace(path) {
+    const response = await fetch(`${this.control}/v1/trace`)
+    await writeFile(path, await response.text())
   }
 
   async #ask(method, path, body) {

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { Coordinator } from 'kafka-group-shim'
 
@@ -52,4 +55,16 @@ test('it is gone when it is stopped', async () => {
   const [host, port] = shim.bootstrap[0].split(':')
   const [error] = await once(connect(Number(port), host), 'error')
   assert.equal(error.code, 'ECONNREFUSED')
+})
+
+test('the story and the trace are there', async (context) => {
+  const shim = await started(context, '--topic', 'orders:4')
+  await shim.puppet('billing', ['orders'], { client_id: 'teller' })
+  await shim.await('billing', 'stable', { members: 1 })
+  assert.ok((await shim.story()).some((line) => line.includes('teller joins')))
+  const folder = await mkdtemp(join(tmpdir(), 'kafka-shim-'))
+  await shim.writeTrace(join(folder, 'trace.jsonl'))
+  const trace = await readFile(join(folder, 'trace.jsonl'), 'utf8')
+  assert.ok(trace.includes('"client_id":"teller"'))
+  await rm(folder, { recursive: true })
 })

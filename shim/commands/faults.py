@@ -55,6 +55,8 @@ def add_fault(action: str, fields: tuple[str, ...], control: str, as_json: bool)
                             for `close`
       bytes_per_second=N    for `slow`
       applied=true          for `error` and `delay`: execute the request first
+      evict=false           for the errors UNKNOWN_MEMBER_ID and FENCED_INSTANCE_ID:
+                            the member stays in its group
     """
     answer = ask(control, "POST", "/v1/faults", {"action": action} | body_of(fields))
     say(answer, as_json, lambda: "\n".join(_lines([answer])))
@@ -73,7 +75,8 @@ def clear_faults(number: int | None, control: str, as_json: bool) -> None:
 def _lines(all_faults: list[dict[str, Any]]) -> Iterator[str]:
     for fault in all_faults:
         fields = {name: value for name, value in fault.items() if name not in ("fault", "matched", "fired")}
-        text = " ".join(
-            f"{name}={readable(str(value))}" for name, value in fields.items() if value not in (None, False, 0, 0.0)
-        )
+        values = {
+            name: value for name, value in fields.items() if name == "evict" or value not in (None, False, 0, 0.0)
+        }
+        text = " ".join(f"{name}={readable(str(value))}" for name, value in values.items())
         yield f"{fault['fault']}: {text}; matched {fault['matched']}, happened {fault['fired']} times"

@@ -25,7 +25,18 @@ from starlette.routing import Route
 from kafka_shim.control.documentation import STYLE, documentation, policy
 from kafka_shim.control.openapi import openapi
 from kafka_shim.control.operation import NUMBERED, PATH_TYPES, Operation
-from kafka_shim.control.operations import assignments, brokers, events, frames, groups, lessons, records, topics, waits
+from kafka_shim.control.operations import (
+    assignments,
+    brokers,
+    clients,
+    events,
+    frames,
+    groups,
+    lessons,
+    records,
+    topics,
+    waits,
+)
 from kafka_shim.control.operations import server as of_server
 from kafka_shim.control.page import page_routes
 from kafka_shim.control.problems import Problem, invalid, problem_of
@@ -51,6 +62,7 @@ def operations(lab: bool) -> tuple[Operation, ...]:
         *topics.OPERATIONS,
         *records.OPERATIONS,
         *brokers.OPERATIONS,
+        *clients.OPERATIONS,
         *assignments.OPERATIONS,
         *lessons.OPERATIONS,
     )
@@ -156,13 +168,14 @@ async def _body(operation: Operation, request: Request) -> Any:
     if kind != "application/json" and (body or kind):
         # Without this check any web page could make a browser send a body as plain text.
         raise Problem(415, "NOT_JSON", "A body is sent with the header Content-Type: application/json.")
+    decoded = None
     try:
         decoded = _DECODER.decode(bytes(body) or b"{}")
         if operation.choice is not None:
             operation.choice.fill(decoded)
         return msgspec.convert(decoded, operation.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid(error, operation.body) from None
+        raise invalid(error, operation.body, decoded) from None
 
 
 def _number(text: str) -> int | float:
@@ -178,4 +191,4 @@ def _query(operation: Operation, query: QueryParams) -> Any:
     try:
         return msgspec.convert(dict(query), operation.query, strict=False)
     except msgspec.ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, operation.query) from None

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from itertools import count
 from math import inf
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -18,6 +19,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.problems import also
 from kafka_shim.control.sandboxes import Sandboxes
 from kafka_shim.control.workbench import Workbench
+from kafka_shim.groups.timers import Timer
 from kafka_shim.lab.barriers import Barriers
 from kafka_shim.lab.clock import TestClock
 from kafka_shim.lab.conditions import Conditions
@@ -25,13 +27,16 @@ from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.lab.faults import Faults
 from kafka_shim.lab.group_waits import GroupWaits, NotReached
 from kafka_shim.lab.interception import Interception, Unmatchable, later_in
-from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.rewind import Offsets, Rewind
+from kafka_shim.lab.sessions import end_sessions, sessions_of
 from kafka_shim.lab.topic_data import TopicData
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.server.history import EventHistory
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server
+
+if TYPE_CHECKING:
+    from kafka_shim.lab.puppets import Puppet
 
 also(NotReached, 409, "NOT_REACHED")
 also(Unmatchable, 400, "INVALID_REQUEST")
@@ -92,6 +97,23 @@ class LabWorkbench(TopicData, Workbench):
         """Make the waits for a group."""
         return GroupWaits(self.cluster, self.history, self.conditions, name)
 
+    def story(self, group: str | None = None, since: int = 0) -> list[str]:
+        """See `Workbench.story`; it has brokers that went down too, and records if `data_events` is on."""
+        # Imported here: most tests pass, and no one reads their story.
+        from kafka_shim.lab.narration import story
+
+        lines = story(self.history, group, since)
+        return lines if since >= self.history.forgotten else [self.gap(), *lines]
+
+    def data_events(self, on: bool = True) -> None:
+        """Let Produce, Fetch and ListOffsets have `exchange` events from now on, or no more.
+
+        They are about no group, and show the first 100 topics and partitions. A Fetch without news has none, and a
+        Produce without an answer (acks=0).
+        """
+        for node in self.cluster.nodes.values():
+            node.exchanges.topic_name = self.cluster.topics.topic_name if on else None
+
     def rewind(self, name: str, offsets: Offsets) -> Rewind:
         """Let a group, with or without members, start again from other offsets. Raises CannotRewind."""
         return Rewind(self.interception, name, offsets)
@@ -115,6 +137,32 @@ class LabWorkbench(TopicData, Workbench):
         number = next(self._numbers)
         self.puppets[number] = puppet
         return number
+
+    def expire(self, group: str, member: str) -> None:
+        """End the session of a member now, as after a silence of its session timeout; the clock stays.
+
+        `member` is a client id, a group instance id or a member id. Raises ValueError if no session of it runs: a
+        member that waits in a JoinGroup has none.
+        """
+        now = self.group(group).now
+        node = self.cluster.ownership.owner_of(group)
+        sessions = sessions_of([node], group, {each.member_id for each in now.called(member)})
+        if not sessions:
+            raise ValueError(f"No session of {member!r} runs in the group {group!r}. {now}")
+        self.interception.end_journal("the session of a member is ended before its time")
+        end_sessions(node, sessions, self.cluster.clock())
+        self.settle()
+
+    def sessions(self) -> list[Timer]:
+        """Return the timers of all members' sessions that run."""
+        return sessions_of(self.cluster.nodes.values())
+
+    def disconnect(self, client_id: str) -> int:
+        """Close all connections of clients with this id, which may have `*` and `?`; return their number."""
+        sessions = [session for session in self.cluster.sessions() if fnmatchcase(session.client_id, client_id)]
+        for session in sessions:
+            session.transport.close()
+        return len(sessions)
 
     # Time
 

@@ -65,8 +65,10 @@ def also(kind: type[BaseException], status: int, error: str) -> None:
 _OF_OTHERS: Final[dict[type, tuple[int, str]]] = {}
 
 
-def invalid(error: msgspec.DecodeError | UnicodeDecodeError | RecursionError, body_type: Any = None) -> Problem:
-    """Return the problem of a body that does not fit the type `body_type`."""
+def invalid(
+    error: msgspec.DecodeError | UnicodeDecodeError | RecursionError, body_type: Any = None, body: Any = None
+) -> Problem:
+    """Return the problem of a `body`, decoded from JSON, that does not fit the type `body_type`."""
     import msgspec
 
     match error:
@@ -76,7 +78,7 @@ def invalid(error: msgspec.DecodeError | UnicodeDecodeError | RecursionError, bo
                 near = get_close_matches(value, choices, 1)
                 hint = f" Did you mean '{near[0]}'?" if near else ""
                 return Problem(400, "INVALID_REQUEST", f"'{value}' is none of {', '.join(choices)}.{hint}")
-            if sentence := _wrong_name(str(error), body_type):
+            if sentence := _wrong_name(str(error), body_type, body):
                 return Problem(400, "INVALID_REQUEST", sentence)
             text = _REGEX.sub("a name of 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", str(error))
             text = text.replace(" - at `$.", " in `").replace(" - at `$", " in `").replace("`", "'")
@@ -89,19 +91,57 @@ def invalid(error: msgspec.DecodeError | UnicodeDecodeError | RecursionError, bo
             return Problem(400, "INVALID_REQUEST", _sentence(f"The body is no JSON: {error}"))
 
 
-def _wrong_name(text: str, body_type: Any) -> str:
+def _wrong_name(text: str, body_type: Any, body: Any) -> str:
     """Return the sentence for a field that is unknown or missing, or for a value that is none of an enumeration."""
     from msgspec import structs
 
-    kinds = [each for each in get_args(body_type) or (body_type,) if hasattr(each, "__struct_fields__")]
+    kinds = _structs_in(body_type)
     fields = {each.encode_name: each.type for kind in kinds for each in structs.fields(kind)}
     if unknown := _UNKNOWN_FIELD.fullmatch(text):
-        return f"'{unknown[1]}' is not a field{nearest(unknown[1], fields)}"
+        if unknown[2]:
+            return _unknown_field(unknown[1], _inside(kinds, unknown[2]))
+        return _unknown_field(unknown[1], [each for each in kinds if _is_chosen(each, body)] or kinds)
     if missing := _MISSING_FIELD.fullmatch(text):
         return f"The field '{missing[1]}' is missing."
     if (wrong := _WRONG_VALUE.fullmatch(text)) and wrong[2] in fields:
         return f"'{wrong[1]}' is not a valid {wrong[2]}{nearest(wrong[1], _members(fields[wrong[2]]))}"
     return ""
+
+
+def _unknown_field(name: str, kinds: list[Any]) -> str:
+    """Return the sentence on an unknown field, with the fields that there are."""
+    from msgspec import structs
+
+    names = sorted(
+        {field.encode_name for kind in kinds for field in structs.fields(kind)}
+        | {kind.__struct_config__.tag_field for kind in kinds if kind.__struct_config__.tag_field}
+    )
+    near = get_close_matches(name.lower(), names, 1, _SIMILAR)
+    hint = f"; did you mean '{near[0]}'? There are" if near else "; there are"
+    return f"'{name}' is not a field{hint} {', '.join(names)}." if names else f"'{name}' is not a field; there is none."
+
+
+def _structs_in(kind: Any) -> list[Any]:
+    """Return the structs of a type: itself, those of a union, or of the values in an array or an object."""
+    if hasattr(kind, "__struct_fields__"):
+        return [kind]
+    return [struct for each in get_args(kind) for struct in _structs_in(each)]
+
+
+def _inside(kinds: Iterable[Any], path: str) -> list[Any]:
+    """Return the structs at a path in the message of msgspec, such as `.members[...].puppet`."""
+    from msgspec import structs
+
+    for step in _STEP.findall(path):
+        fields = [field for kind in kinds for field in structs.fields(kind) if field.encode_name == step]
+        kinds = [struct for field in fields for struct in _structs_in(field.type)]
+    return list(kinds)
+
+
+def _is_chosen(kind: Any, body: Any) -> bool:
+    """Return True for the type that a field of the body chooses."""
+    config = kind.__struct_config__
+    return isinstance(body, dict) and config.tag_field is not None and body.get(config.tag_field) == config.tag
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -121,7 +161,8 @@ def _members(field_type: Any) -> list[str]:
     return own + [name for each in get_args(field_type) if not isinstance(each, str) for name in _members(each)]
 
 
-_UNKNOWN_FIELD: Final = re.compile(r"Object contains unknown field `(\w+)`")
+_UNKNOWN_FIELD: Final = re.compile(r"Object contains unknown field `(\w+)`(?: - at `\$(.*)`)?")
+_STEP: Final = re.compile(r"\.(\w+)")
 _MISSING_FIELD: Final = re.compile(r"Object missing required field `(\w+)`")
 _WRONG_VALUE: Final = re.compile(r"Invalid enum value '(.*)' - at `\$\.(\w+)`")
 _FEW: Final = 30

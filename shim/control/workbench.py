@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
@@ -18,7 +18,7 @@ from kafka_shim.server.frames import FrameHistory
 from kafka_shim.server.history import Entry, EventHistory
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server
-from kafka_shim.why.narration import story
+from kafka_shim.trace.events import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from kafka_shim.control.metrics import Metrics
@@ -60,10 +60,27 @@ class Workbench:
 
     def story(self, group: str | None = None, since: int = 0) -> list[str]:
         """Return the story of a group, or of all, after the event of number `since`, as lines for a person."""
+        # Imported here: most tests pass, and no one reads their story.
+        from kafka_shim.why.narration import story
+
         lines = story(self.history.since(since, group))
-        if since >= self.history.forgotten:
-            return lines
-        return [f"(the oldest {self.history.dropped[0]:,} events are forgotten)", *lines]
+        return lines if since >= self.history.forgotten else [self.gap(), *lines]
+
+    def gap(self) -> str:
+        """Return the line of a story for what is forgotten."""
+        return f"(the oldest {self.history.dropped[0]:,} events are forgotten)"
+
+    def trace_header(self) -> dict[str, Any]:
+        """Return the first event of a trace, without its number and times."""
+        nodes = self.cluster.nodes.values()
+        return {
+            "event": "trace",
+            "schema": SCHEMA_VERSION,
+            "run": "test",
+            "file": 1,
+            "release": self.cluster.config.release,
+            "nodes": [{"node": each.id, "host": each.address.host, "port": each.address.port} for each in nodes],
+        }
 
     async def computed(self, compute: Callable[[str, Iterable[Entry]], T], group: str) -> T:
         """Compute something from the events of a group in another thread, so that its clients do not wait.

@@ -18,7 +18,6 @@ from kafka_shim.groups.classic.states import State
 from kafka_shim.groups.config import NAMES
 from kafka_shim.lab.interception import api_names, similar
 from kafka_shim.server.extensions import load as load_experiments
-from kafka_shim.trace.schema import EVENTS
 
 
 def topics_of(value: Any) -> dict[str, int]:
@@ -91,6 +90,9 @@ def match_of(value: Mapping[str, Any]) -> None:
 
 def event_of(kind: str, value: Mapping[str, Any]) -> None:
     """Check a kind of event and some of its fields, so that no wait is for an event that never comes."""
+    # Imported here: few tests wait for an event by its fields.
+    from kafka_shim.trace.schema import EVENTS
+
     event = EVENTS.get(kind)
     if event is None:
         raise ValueError(f"{kind!r} is not a kind of event; there are {', '.join(EVENTS)}.")

@@ -3,7 +3,8 @@
 A fault happens the n-th time, a number of times, always, or by chance from a seed, and counts its firings.
 `interception.py` has the `Match`.
 
-    error       answered with an error, without its rule; with applied=True after its rule
+    error       answered with an error, without its rule; with applied=True after its rule. UNKNOWN_MEMBER_ID (25) and
+                FENCED_INSTANCE_ID (82) remove the member from its group, unless evict=False
     delay       handed to its rule, or answered with applied=True, so many seconds later
     drop        never handed to its rule, never answered
     swallow     handed to its rule, never answered
@@ -25,6 +26,7 @@ from itertools import count
 from math import inf
 from typing import Any, Final, Literal
 
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab.interception import (
     MATCH_FIELDS,
     Facts,
@@ -35,6 +37,7 @@ from kafka_shim.lab.interception import (
     similar,
     split_match,
 )
+from kafka_shim.lab.sessions import end_sessions, sessions_of
 from kafka_shim.server.connection import State
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.session import Session
@@ -43,6 +46,10 @@ from kafka_shim.trace.events import FAULT_ACTIONS, FaultAction
 CLOSE_MOMENTS: Final = ("before", "applied", "answered")
 PIECE_SECONDS: Final = 0.02
 MAX_FIRINGS: Final = 1000
+OF_EVICTED: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+"""The errors by which a coordinator says that the group does not have the member. A client joins again as another
+member, or ends, and a group that still had the first one would wait for it until the end of its session.
+"""
 _LEAST: Final = {"seconds": 0, "times": 1, "nth": 1, "bytes_per_second": 1, "probability": 0, "for_s": 0}
 
 
@@ -53,7 +60,8 @@ class Plan:
     `code` is the error of `error`; `seconds` the time of `delay`; `bytes_per_second` the rate of `slow`; `when` the
     moment of `close`. The fault happens on the first `times` matches, on all if `times` is None; only on the `nth`
     match, counted from 1; or with `probability`, drawn from `seed`. With `for_s` it happens only during so many seconds
-    of the coordinator's time after its first time, from the `nth` match on if both are given.
+    of the coordinator's time after its first time, from the `nth` match on if both are given. An `error` of
+    `OF_EVICTED` removes the member from its group before the answer; `evict=False` or `applied` lets it stay there.
     """
 
     action: FaultAction
@@ -62,6 +70,7 @@ class Plan:
     bytes_per_second: float = 100.0
     when: Literal["before", "applied", "answered"] = "before"
     applied: bool = False
+    evict: bool = True
     times: int | None = 1
     nth: int | None = None
     probability: float | None = None
@@ -142,7 +151,8 @@ class Fault:
         return {
             "fault": self.number,
             **self.match.to_json(),
-            **{name: value for name, value in asdict(self.plan).items() if name not in ("code", "for_s")},
+            **{name: value for name, value in asdict(self.plan).items() if name not in ("code", "evict", "for_s")},
+            **({} if self.plan.evict else {"evict": False}),
             **({} if self.plan.for_s is None else {"for_s": self.plan.for_s}),
             **({"code": int(self.plan.code)} if self.plan.code else {}),
             "optional": self.optional,
@@ -162,6 +172,8 @@ class Fault:
             return False
         match self.plan.action:
             case "error":
+                if self.plan.evict and self.plan.code in OF_EVICTED and facts.member:
+                    end_sessions(exchange.node, sessions_of([exchange.node], facts.group, [facts.member]), now)
                 exchange.substitute(self.plan.code, now)
             case "delay":
                 exchange.hold()

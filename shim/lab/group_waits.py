@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from functools import partial
+from inspect import isawaitable
 from math import ceil, inf
 from operator import ge
 from typing import Any, Final
@@ -27,15 +28,17 @@ from kafka_shim.lab.interception import Unmatchable, similar
 from kafka_shim.lab.snapshots import GroupSnapshot, committed, committed_topics, snapshot
 from kafka_shim.lab.snapshots import partitions as by_topic
 from kafka_shim.server.cluster import Cluster
+from kafka_shim.server.data_exchanges import DATA_APIS
 from kafka_shim.server.history import EventHistory
 from kafka_shim.trace.events import begins_rebalance
-from kafka_shim.why.narration import story
 
 TIMEOUT: Final = 15.0
 """Default timeout of a wait in real seconds: more than the 10 s between two searches for the topics of a regular
 expression.
 """
 STORY_LINES: Final = 40
+LOOK_SECONDS: Final = 0.02
+"""Time between two looks at a condition of the test's own, which may change without an event of the coordinator."""
 POSITIONED: Final = ("classic", "consumer")
 """The kinds of groups whose members have positions in partitions."""
 
@@ -68,7 +71,10 @@ class GroupWaits:
 
     def story(self) -> list[str]:
         """Return the story of the group, as readable lines."""
-        return story(self._history.since(0, self.group))
+        # Imported here: most tests pass, and no one reads their story.
+        from kafka_shim.lab.narration import story
+
+        return story(self._history, self.group)
 
     async def stable(
         self,
@@ -179,11 +185,15 @@ class GroupWaits:
         With `from_now` only events after the call count.
         """
         matches: list[tuple[int, dict[str, Any]]] = []
+        # Produce, Fetch and ListOffsets are about no group.
+        group = None if fields.get("api") in DATA_APIS else self.group
+        if group is None and not any(node.exchanges.topic_name for node in self._cluster.nodes.values()):
+            raise Unmatchable(f"Events of {fields['api']} are off: `server.data_events()` turns them on.")
         if from_now:
             self._cursor = self._history.seen
 
         def condition() -> bool:
-            for number, _, each in self._history.since(self._cursor, self.group):
+            for number, _, each in self._history.since(self._cursor, group):
                 if each["event"] == event and all(_fits(each.get(name), value) for name, value in fields.items()):
                     matches.append((number, each))
                     return True
@@ -247,23 +257,90 @@ class GroupWaits:
 
         `advance` moves the coordinator's clock instead of waiting in real time.
         """
+        refusal = "No rebalance was expected, but one began."
+        await self._never(begins_rebalance, refusal, seconds, heartbeats, advance, timeout)
+
+    async def no_commit_for(
+        self,
+        seconds: float | None = None,
+        *,
+        topic: str | None = None,
+        heartbeats: int | None = None,
+        advance: Callable[[float], None] | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        """Check that no offset is committed, of one topic or of all, for `seconds`, or until every member has sent so
+        many heartbeats. A commit that is refused is none.
+
+        `advance` as for `no_rebalance_for`.
+        """
+
+        def commits(event: dict[str, Any]) -> bool:
+            offsets = event["offsets"] if event["event"] == "commit" else []
+            return any(topic in (None, each["topic"]) for each in offsets)
+
+        refusal = f"No commit{'' if topic is None else f' of {topic}'} was expected, but there was one."
+        await self._never(commits, refusal, seconds, heartbeats, advance, timeout)
+
+    async def _never(
+        self,
+        unexpected: Callable[[dict[str, Any]], bool],
+        refusal: str,
+        seconds: float | None,
+        heartbeats: int | None,
+        advance: Callable[[float], None] | None,
+        timeout: float,
+    ) -> None:
         began = self._history.seen
         beats: dict[str, int] = {}
 
-        def rebalances() -> bool:
-            return any(begins_rebalance(event) for _, _, event in self._history.since(began, self.group))
+        def happens() -> bool:
+            return any(unexpected(event) for _, _, event in self._history.since(began, self.group))
 
         def is_over() -> bool:
-            return rebalances() or (heartbeats is not None and self._beats(began, beats) >= heartbeats)
+            return happens() or (heartbeats is not None and self._beats(began, beats) >= heartbeats)
 
         if advance is not None and seconds is not None:
             advance(seconds)
         elif heartbeats is not None:
             await self._until(is_over, f"{heartbeats} heartbeats of every member", timeout)
         else:
-            await self._conditions.until(rebalances, seconds or 0.0)
-        if rebalances():
-            raise NotReached(self._report("No rebalance was expected, but one began."))
+            await self._conditions.until(happens, seconds or 0.0)
+        if happens():
+            raise NotReached(self._report(refusal))
+
+    async def wait_for(
+        self,
+        condition: Callable[[GroupSnapshot], Any],
+        goal: str = "the condition of the test",
+        *,
+        timeout: float = TIMEOUT,
+    ) -> GroupSnapshot:
+        """Wait until `condition(now)` is true for the state `now` of the group; return this state.
+
+        The condition may look at anything of the test: it is called after each event of the coordinator, and every
+        20 ms. `goal` names it in the message of NotReached.
+        """
+        arguments.seconds("timeout", timeout)
+        end = trio.current_time() + timeout
+        while True:
+            now = self.now
+            result = condition(now)
+            if await result if isawaitable(result) else result:
+                return now
+            if trio.current_time() >= end:
+                raise self.vain(goal, timeout)
+            await self.changed(min(LOOK_SECONDS, end - trio.current_time()))
+
+    async def changed(self, seconds: float) -> None:
+        """Wait for the next event of the coordinator, for so many seconds of real time at most."""
+        seen = self._history.seen
+        await self._conditions.until(lambda: self._history.seen > seen, seconds)
+
+    def vain(self, goal: str, timeout: float, hints: Iterable[str] = ()) -> NotReached:
+        """Return the error of a wait that has timed out, with the state of the group and its story so far."""
+        vain = f"Waited {timeout:g} s in vain for {goal}.{self._stands_still()}"
+        return NotReached(self._report("\n".join([vain, *hints])))
 
     def _beats(self, began: int, beats: dict[str, int]) -> int:
         """Return the smallest number of heartbeats that any member has sent."""
@@ -301,9 +378,9 @@ class GroupWaits:
             return True
 
         if not await self._conditions.until(reached, timeout):
-            vain = f"Waited {timeout:g} s in vain for {goal}.{self._stands_still()}"
-            raise NotReached(self._report("\n".join([vain, *hints()])))
-        await trio.lowlevel.checkpoint()
+            raise self.vain(goal, timeout, hints())
+        # What is reached counts, also if the application ends at the same time.
+        await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _stands_still(self) -> str:
         clock = self._cluster.clock

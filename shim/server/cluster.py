@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from inspect import signature
 from itertools import count
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import trio
 
@@ -24,6 +24,7 @@ from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.server.catalogue import Catalogue
 from kafka_shim.server.connection import Transport
+from kafka_shim.server.delays import Delays
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.events import EventFeed
 from kafka_shim.server.extensions import NONE, Extension
@@ -36,11 +37,13 @@ from kafka_shim.server.ownership import Ownership
 from kafka_shim.server.parts import Parts
 from kafka_shim.server.peers import Peers
 from kafka_shim.server.placement import leader_of
-from kafka_shim.server.secured import Delays, Door, SecuredSession
 from kafka_shim.server.session import Session
 from kafka_shim.server.throttling import Throttling, limits_clients
 from kafka_shim.server.ticks import Ticks
 from kafka_shim.server.topic_records import TopicRecords
+
+if TYPE_CHECKING:
+    from kafka_shim.server.secured import Door
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +202,7 @@ class Cluster:
     def stop_broker(self, node_id: int) -> None:
         """Shut a broker down cleanly: its partitions move before its connections end. Raises ValueError."""
         node = self._with_id(node_id, up=True)
+        self._tell(node, "stopped")
         self._withdraw(node)
         self._disconnect(node)
 
@@ -206,6 +210,7 @@ class Cluster:
     def kill_broker(self, node_id: int) -> None:
         """Stop a broker without warning: its connections end before its partitions move. Raises ValueError."""
         node = self._with_id(node_id, up=True)
+        self._tell(node, "killed")
         self._disconnect(node)
         self._withdraw(node)
 
@@ -215,6 +220,7 @@ class Cluster:
         Raises ValueError."""
         node = self._with_id(node_id, up=False)
         node.up = True
+        self._tell(node, "started")
         self._show_nodes()
         for call in self.on_broker_up:
             call(node)
@@ -226,6 +232,10 @@ class Cluster:
         }
         ownership.give_up(back)
         ownership.take(back, node_id)
+
+    def _tell(self, node: Node, change: str) -> None:
+        if self.outbox.listening:
+            self.outbox.event("broker", node=node.id, change=change)
 
     def _with_id(self, node_id: int, *, up: bool) -> Node:
         node = self.nodes.get(node_id)
@@ -347,7 +357,7 @@ class Cluster:
             if door is None:
                 session = Session(node, transport, client_host, number)
             else:
-                session = SecuredSession(node, transport, client_host, number, door, principal)
+                session = door.open(node, transport, client_host, number, principal)
         self.inputs.follow(session)
         node.sessions.add(session)
         return session

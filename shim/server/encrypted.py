@@ -14,15 +14,17 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kafka_shim.security.tls import Certified, Tls
 from kafka_shim.server import reactor
 from kafka_shim.server.failures import Border
 from kafka_shim.server.node import Node
 from kafka_shim.server.reactor import Connection, Reactor
-from kafka_shim.server.secured import Door
 from kafka_shim.server.session import Session, client_host
+
+if TYPE_CHECKING:
+    from kafka_shim.server.secured import Door
 
 log: Final = logging.getLogger("kafka_shim.server")
 

@@ -167,15 +167,15 @@ class EventHistory:
         name = shortened(group)
         return name in self._of_groups.groups or name in self._of_requests.groups
 
-    def since(self, number: int, group: str | None = None) -> Iterator[Entry]:
-        """The events after `number`, of one group or of all."""
+    def since(self, number: int, group: str | None = None, *, others: bool = False) -> Iterator[Entry]:
+        """The events after `number`, of one group or of all; with `others` also those that are about no group."""
         name = None if group is None else shortened(group)
         # Lists, because the caller may let new events come while it iterates.
         newer = merge(self._of_groups.newer(number), self._of_requests.newer(number), key=itemgetter(0))
         return (
             Entry(record.number, record.now, orjson.loads(record.line))
             for record in newer
-            if name is None or record.group == name
+            if name is None or record.group == name or (others and not record.group)
         )
 
     def piece(self, after: int, group: str | None = None) -> tuple[list[Record], int]:

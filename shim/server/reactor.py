@@ -24,7 +24,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from math import inf
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -32,8 +32,10 @@ from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.failures import Border
 from kafka_shim.server.idle import Idle
 from kafka_shim.server.node import Node
-from kafka_shim.server.secured import Door
 from kafka_shim.server.session import Session, client_host
+
+if TYPE_CHECKING:
+    from kafka_shim.server.secured import Door
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -189,7 +191,7 @@ class Connection:
             self._reactor.epoll.modify(self.fd, events)
 
 
-Opens = Callable[["Reactor", Node, socket.socket, Any, Door | None], Connection]
+Opens = Callable[["Reactor", Node, socket.socket, Any, "Door | None"], Connection]
 """Makes a connection of an accepted socket and its address."""
 
 

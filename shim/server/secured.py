@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import inf
-from typing import Any, Final
-
-import trio
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka_shim.apis.api_versions import ApiVersionsResponse
 from kafka_shim.apis.keys import ApiKey
@@ -23,8 +21,6 @@ from kafka_shim.apis.wire.headers import decode_request_header
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.interface import Client, NoReply, Parked
 from kafka_shim.security.authorizer import Acls, Authorizer
-from kafka_shim.security.config import SecurityConfig
-from kafka_shim.security.listeners import Listener
 from kafka_shim.security.login import Login, LoginFailed, LoginState
 from kafka_shim.security.mechanism import ANONYMOUS, Mechanism
 from kafka_shim.security.operations import CLUSTER_NAME, Operation, Resource
@@ -33,11 +29,15 @@ from kafka_shim.server.access import ACCESS, OTHERS
 from kafka_shim.server.admission import Limits
 from kafka_shim.server.caller import Caller
 from kafka_shim.server.connection import State, Transport
+from kafka_shim.server.delays import Delays
 from kafka_shim.server.exchange import Exchange
-from kafka_shim.server.failures import Border, Failures
 from kafka_shim.server.node import Node
 from kafka_shim.server.session import Session, _LongFrame
 from kafka_shim.server.table import Endpoint
+
+if TYPE_CHECKING:
+    from kafka_shim.security.config import SecurityConfig
+    from kafka_shim.security.listeners import Listener
 
 _HANDSHAKE: Final = ApiKey.SASL_HANDSHAKE
 _AUTHENTICATE: Final = ApiKey.SASL_AUTHENTICATE
@@ -71,31 +71,6 @@ class _NoAcls:
 _NO_ACLS: Final = _NoAcls()
 
 
-class Delays:
-    """Calls functions later, by the clock of this machine; each has a task of trio until then."""
-
-    def __init__(self, failures: Failures) -> None:
-        self._failures = failures
-        self._send, self._receive = trio.open_memory_channel[tuple[float, Callable[[], None]]](inf)
-
-    def after(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call in `seconds`."""
-        self._send.send_nowait((trio.current_time() + seconds, call))
-
-    async def run(self) -> None:
-        """Call each function when it is due, until cancelled."""
-        async with trio.open_nursery() as nursery:
-            async for due, call in self._receive:
-                nursery.start_soon(self._wait, due, call)
-
-    async def _wait(self, due: float, call: Callable[[], None]) -> None:
-        await trio.sleep_until(due)
-        try:
-            call()
-        except Exception as error:
-            self._failures.note(Border.CONNECTION, "the end of a failed authentication", error)
-
-
 class Door:
     """The door of one listener, for the connections of all brokers. `addresses` are those of the brokers on this
     listener, by node id."""
@@ -120,6 +95,12 @@ class Door:
         self.max_token = config.max_token
         self.wall_offset = wall_offset
         self.delays = delays
+
+    def open(
+        self, node: Node, transport: Transport, client_host: str, number: int, principal: str | None
+    ) -> SecuredSession:
+        """Open a session for a client that has come through this door."""
+        return SecuredSession(node, transport, client_host, number, self, principal)
 
     def refuse(self, mechanism: str) -> None:
         """Refuse a mechanism that is enabled, as one that is not. Connections that exist go on."""

@@ -9,25 +9,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.persistence.store import SharedStore, Store
-from kafka_shim.security.config import SecurityConfig
-from kafka_shim.security.jwks import Jwks
 from kafka_shim.security.tls import Certified, Tls, peer_tls_of
-from kafka_shim.server import delegation_tokens, reactor, scram_users, secured
-from kafka_shim.server.caller import DescribedTopics
+from kafka_shim.server import reactor
 from kafka_shim.server.cluster import Cluster, ClusterConfig
 from kafka_shim.server.compose import make_cluster
 from kafka_shim.server.encrypted import TlsConnection
 from kafka_shim.server.node import Node
 from kafka_shim.server.process import host_and_port
 from kafka_shim.server.reactor import Reactor
-from kafka_shim.server.secured import Door
 from kafka_shim.server.streams import Streams
+
+if TYPE_CHECKING:
+    from kafka_shim.security.config import SecurityConfig
+    from kafka_shim.security.jwks import Jwks
+    from kafka_shim.server.secured import Door
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -151,6 +152,10 @@ async def _serve_secured(
     prepare: Callable[[Server], Awaitable[None]] | None,
     task_status: trio.TaskStatus[Server],
 ) -> None:
+    # Imported here: most tests have no security.
+    from kafka_shim.server import delegation_tokens, scram_users, secured
+    from kafka_shim.server.caller import DescribedTopics
+
     own = security.listeners[0]
     peer_tls = None
     if isinstance(store, SharedStore):
@@ -203,7 +208,7 @@ async def _serve_secured(
                 listener.host,
                 sockets[listener.name],
                 certificates.get(listener.name),
-                Door(security, listener, by_id[listener.name], delays, wall_offset, authorizer),
+                secured.Door(security, listener, by_id[listener.name], delays, wall_offset, authorizer),
                 secured.principals_of(security, listener),
             )
             for listener in security.listeners

@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -20,8 +20,10 @@ from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.failures import Border
 from kafka_shim.server.idle import Idle
 from kafka_shim.server.node import Node
-from kafka_shim.server.secured import Door
 from kafka_shim.server.session import client_host
+
+if TYPE_CHECKING:
+    from kafka_shim.server.secured import Door
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -173,7 +175,7 @@ class Streams:
         self._tls = tls
         self._principal_of = principal_of
         self._listeners: dict[trio.SocketListener, tuple[Node, trio.CancelScope]] = {}
-        self._new_send, self._new = trio.open_memory_channel[tuple[trio.SocketListener, Node, Door | None]](inf)
+        self._new_send, self._new = trio.open_memory_channel[tuple[trio.SocketListener, Node, "Door | None"]](inf)
 
     async def run(self) -> None:
         """Serve until cancelled; then close everything."""

@@ -20,6 +20,7 @@ from kafka_shim.apis.wire.source import Source
 from kafka_shim.apis.wire.types import Array, Nested, Type
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.server.connection import Call
+from kafka_shim.server.data_exchanges import DATA_KEYS, TopicName, data_as_json
 from kafka_shim.server.rare import RareExchange, RareExchanges
 from kafka_shim.trace.templates import HOLE, Template, template
 
@@ -61,6 +62,8 @@ class Exchanges:
         self._outbox = outbox
         self._node_id = node_id
         self.rare = RareExchanges()
+        self.topic_name: TopicName | None = None
+        """If it is set, Produce, Fetch and ListOffsets have events too."""
 
     def parked(self, exchange: Call) -> None:
         """Add an event for a request that was parked."""
@@ -80,6 +83,8 @@ class Exchanges:
         """Add an event for a request that is answered, if a listener wants it."""
         key = exchange.endpoint.key
         if key not in GROUP_KEYS and key < FIRST_KEY:
+            if self.topic_name is not None and key in DATA_KEYS and self._outbox.tracing:
+                self._add_data(exchange, self.topic_name)
             return
         number = self.rare.number(key, exchange.client.client_id, exchange.request, error_in(exchange.response))
         if number or self._outbox.tracing:
@@ -87,22 +92,32 @@ class Exchanges:
 
     def add(self, exchange: Call, number: int) -> None:
         """Add an event for a request that is answered; `number` is that of `RareExchanges`."""
-        event = self._event(exchange)
+        event = self._event_of_group(exchange)
         event["correlation_id"] = int.from_bytes(exchange.correlation_id, signed=True)
         event["arrived"] = exchange.arrived
         if number > 1:
             event["nth"] = number
         self._outbox.events.append(RareExchange(event) if number else event)
 
+    def _add_data(self, exchange: Call, name_of: TopicName) -> None:
+        messages = data_as_json(exchange.request, exchange.response, name_of)
+        if messages is not None:
+            event = self._event(exchange, *messages, error_in(exchange.response))
+            event["correlation_id"] = int.from_bytes(exchange.correlation_id, signed=True)
+            event["arrived"] = exchange.arrived
+            self._outbox.events.append(event)
+
     def template_of(self, exchange: Call) -> Template:
         """Return a template for `exchange` events that differ only in the correlation id."""
-        return template(self._event(exchange) | {"correlation_id": HOLE})
+        return template(self._event_of_group(exchange) | {"correlation_id": HOLE})
 
-    def _event(self, exchange: Call) -> dict[str, Any]:
-        """Return an `exchange` event without correlation id and time of arrival."""
+    def _event_of_group(self, exchange: Call) -> dict[str, Any]:
         assert exchange.response is not None
+        return self._event(exchange, *as_json(exchange.request, exchange.response, exchange.endpoint.version))
+
+    def _event(self, exchange: Call, request: dict[str, Any], answer: dict[str, Any], error: int) -> dict[str, Any]:
+        """Return an `exchange` event without correlation id and time of arrival."""
         endpoint = exchange.endpoint
-        request, answer, error = as_json(exchange.request, exchange.response, endpoint.version)
         return {
             "event": "exchange",
             "conn": exchange.session.number,

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from kafka_shim.testing.kit import open_coordinator as open_coordinator
     from kafka_shim.testing.server import CoordinatorServer as CoordinatorServer
     from kafka_shim.testing.waits import ForgottenWaits as ForgottenWaits
+    from kafka_shim.testing.watched import ApplicationEnded as ApplicationEnded
+    from kafka_shim.testing.watched import watching as watching
 
 _HOME: Final = {
     "ClientAssignorPuppet": "kafka_shim.experiments.client_assignors.puppets",
@@ -60,6 +62,8 @@ _HOME: Final = {
     "Puppet": "kafka_shim.lab.puppets",
     "Script": "kafka_shim.lab.puppets",
     "ForgottenWaits": "kafka_shim.testing.waits",
+    "ApplicationEnded": "kafka_shim.testing.watched",
+    "watching": "kafka_shim.testing.watched",
     "CoordinatorServer": "kafka_shim.testing.server",
     "Simulation": "kafka_shim.lab.simulator",
     "Network": "kafka_shim.lab.scheduler",

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from concurrent.futures import Future
 from functools import partial
+from inspect import isawaitable
+from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar
 
 import sniffio
 
 from kafka_shim.lab import arguments
-from kafka_shim.lab.group_waits import TIMEOUT, OwnedPartitions
+from kafka_shim.lab.group_waits import LOOK_SECONDS, TIMEOUT, OwnedPartitions
 from kafka_shim.lab.snapshots import GroupSnapshot
 from kafka_shim.testing.coordinator import Coordinator
 from kafka_shim.testing.handles import BarrierView, FaultView, GroupView
@@ -150,7 +152,40 @@ class AsyncGroup(_Awaitable, GroupView):
         self, seconds: float | None = None, *, heartbeats: int | None = None, timeout: float = TIMEOUT
     ) -> None:
         """See `GroupWaits.no_rebalance_for`. While the clock is frozen, `seconds` are those of the coordinator."""
-        await done(self._server, self._no_rebalance(seconds, heartbeats, timeout))
+        await done(self._server, self._never(self._group.no_rebalance_for, seconds, heartbeats, timeout=timeout))
+
+    @awaited
+    async def no_commit_for(
+        self,
+        seconds: float | None = None,
+        *,
+        topic: str | None = None,
+        heartbeats: int | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        """See `GroupWaits.no_commit_for`. While the clock is frozen, `seconds` are those of the coordinator."""
+        wait = self._never(self._group.no_commit_for, seconds, heartbeats, topic=topic, timeout=timeout)
+        await done(self._server, wait)
+
+    @awaited
+    async def wait_for(
+        self,
+        condition: Callable[[GroupSnapshot], Any],
+        goal: str = "the condition of the test",
+        *,
+        timeout: float = TIMEOUT,
+    ) -> GroupSnapshot:
+        """See `GroupWaits.wait_for`. The condition is called on the caller's event loop; it may be async."""
+        arguments.seconds("timeout", timeout)
+        end = monotonic() + timeout
+        while True:
+            now = self.now
+            result = condition(now)
+            if await result if isawaitable(result) else result:
+                return now
+            if monotonic() >= end:
+                raise self._vain(goal, timeout)
+            await done(self._server, self._group.changed, min(LOOK_SECONDS, max(end - monotonic(), 0.0)))
 
 
 class AsyncFault(_Awaitable, FaultView):

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Final, TypeAlias, TypeVar
 
-from kafka_shim.testing import broken_polls
+from kafka_shim.testing import endings
 from kafka_shim.testing.waits import Waits, awaited
 
 T = TypeVar("T")
@@ -54,11 +54,11 @@ class Polled:
 
     def wait_records(self, count: int, timeout: float = 10.0) -> list[Any]:
         """Wait until `count` records were polled. Raises TimeoutError."""
-        with self._changed:
+        with endings.watching(self._wake), self._changed:
             enough = self._changed.wait_for(
-                lambda: len(self.records) >= count or _unexpected(self.errors, self.raises), timeout
+                lambda: len(self.records) >= count or _unexpected(self.errors, self.raises) or endings.first(), timeout
             )
-            if len(self.records) < count and (error := _unexpected(self.errors, self.raises)):
+            if len(self.records) < count and (error := _unexpected(self.errors, self.raises) or endings.first()):
                 raise error
             if not enough:
                 raise TimeoutError(_too_few(self.records, count, timeout))
@@ -97,6 +97,10 @@ class Polled:
         for poller in self._pollers:
             poller.thread.join()
 
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
     def received(self, records: list[Any]) -> None:
         """Keep these records, and wake the waits for them."""
         with self._changed:
@@ -109,7 +113,7 @@ class Polled:
             self.errors.append(error)
             self._changed.notify_all()
         if not isinstance(error, self.raises):
-            broken_polls.report(self, error)
+            endings.report(self, error)
 
 
 class _Poller:
@@ -178,14 +182,22 @@ class AsyncPolled:
     @awaited
     async def wait_records(self, count: int, timeout: float = 10.0) -> list[Any]:
         """Wait until `count` records were polled. Raises TimeoutError."""
+        loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(lambda: tasks.add(loop.create_task(self._wake())))
+
         try:
-            async with asyncio.timeout(timeout), self._changed:
-                await self._changed.wait_for(
-                    lambda: len(self.records) >= count or bool(_unexpected(self.errors, self.raises))
-                )
+            with endings.watching(wake):
+                async with asyncio.timeout(timeout), self._changed:
+                    await self._changed.wait_for(
+                        lambda: (
+                            len(self.records) >= count or bool(_unexpected(self.errors, self.raises) or endings.first())
+                        )
+                    )
         except TimeoutError:
             raise TimeoutError(_too_few(self.records, count, timeout)) from None
-        if len(self.records) < count and (error := _unexpected(self.errors, self.raises)):
+        if len(self.records) < count and (error := _unexpected(self.errors, self.raises) or endings.first()):
             raise error
         return list(self.records)
 
@@ -207,6 +219,10 @@ class AsyncPolled:
         result = function(*arguments, **options)
         return await result if isawaitable(result) else result
 
+    async def _wake(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
     async def poll(self, consumer: Any) -> None:
         """Poll until cancelled."""
         while True:
@@ -220,7 +236,7 @@ class AsyncPolled:
                     self.errors.append(error)
                     self._changed.notify_all()
                 if not isinstance(error, self.raises):
-                    broken_polls.report(self, error)
+                    endings.report(self, error)
                 return
             if polled:
                 async with self._changed:
@@ -288,7 +304,7 @@ class polling:
         polled = self._polled
         if polled is None:
             return
-        broken_polls.forget(polled)
+        endings.forget(polled)
         error = _unexpected(polled.errors, self._raises)
         if failure is None and error is not None:
             error.add_note("This error ended the polling of a consumer; polling(..., raises=...) expects it.")

@@ -18,7 +18,6 @@ from kafka_shim.lab import arguments
 from kafka_shim.lab.topic_data import StoredRecord, Value
 from kafka_shim.persistence.store import Store
 from kafka_shim.security.authorizer import ALLOW, DENY, acl_of
-from kafka_shim.security.config import is_security_setting
 from kafka_shim.server.server import Server, ServerConfig
 from kafka_shim.testing.calls import explains_calls
 from kafka_shim.testing.handles import ClientAssignorHandle, Clock, KilledHandle, PuppetHandle, RegisteredHandle
@@ -63,7 +62,7 @@ class Coordinator(CoordinatorThread):
         server_config: ServerConfig | None = None,
     ) -> None:
         rest = {} if not isinstance(config, Mapping) else dict(config)
-        secured = {name: str(rest.pop(name)) for name in list(rest) if is_security_setting(str(name))}
+        secured = _security_in(rest) if rest else {}
         config_of_server = server_config or config_for_tests(
             topics, config if not secured else rest, brokers, release, experimental
         )
@@ -374,6 +373,10 @@ class Coordinator(CoordinatorThread):
         """Return the story of a group, or of all groups, as readable lines."""
         return self.call(self.kit.story, group)
 
+    def data_events(self, on: bool = True) -> None:
+        """Let Produce, Fetch and ListOffsets have events from now on, or no more; see `LabWorkbench.data_events`."""
+        self.call(self.kit.data_events, on)
+
     def events(self, group: str | None = None) -> list[dict[str, Any]]:
         """Return the trace events of a group, or all of them (`docs/trace.md`)."""
         return self.call(lambda: [event for _, _, event in self.kit.history.since(0, group)])
@@ -381,3 +384,11 @@ class Coordinator(CoordinatorThread):
     def write_trace(self, path: Path | str) -> None:
         """Write the events so far as a trace file."""
         self.call(self.kit.write_trace, Path(path))
+
+
+def _security_in(config: dict[str, Any]) -> dict[str, str]:
+    """Take the settings of security from a configuration, and return them."""
+    # Imported here: most tests have no security.
+    from kafka_shim.security.config import is_security_setting
+
+    return {name: str(config.pop(name)) for name in list(config) if is_security_setting(str(name))}

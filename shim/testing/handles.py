@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
+from inspect import isawaitable
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
@@ -15,9 +17,8 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
 from kafka_shim.lab.faults import Fault, Firing
-from kafka_shim.lab.group_waits import TIMEOUT, GroupWaits, OwnedPartitions
+from kafka_shim.lab.group_waits import LOOK_SECONDS, TIMEOUT, GroupWaits, NotReached, OwnedPartitions
 from kafka_shim.lab.killed import Killed
-from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.snapshots import GroupSnapshot
 from kafka_shim.testing.calls import explains_calls
 from kafka_shim.testing.thread import CoordinatorThread
@@ -25,6 +26,7 @@ from kafka_shim.testing.thread import CoordinatorThread
 if TYPE_CHECKING:
     from kafka_shim.experiments.client_assignors.puppets import ClientAssignorPuppet, PuppetAssignor
     from kafka_shim.experiments.registered.puppets import RegisteredPuppet
+    from kafka_shim.lab.puppets import Puppet
 
 T = TypeVar("T")
 
@@ -46,14 +48,17 @@ class GroupView:
         """Return the story of the group, as readable lines."""
         return self._server.call(self._group.story)
 
-    def _no_rebalance(
-        self, seconds: float | None, heartbeats: int | None, timeout: float
+    def _never(
+        self, wait: Callable[..., Coroutine[Any, Any, None]], seconds: float | None, heartbeats: int | None, **rest: Any
     ) -> Callable[[], Coroutine[Any, Any, None]]:
         if seconds is None and heartbeats is None:
-            raise ValueError("no_rebalance_for needs seconds or heartbeats.")
+            raise ValueError(f"{wait.__name__} needs seconds or heartbeats.")
         kit = self._server.kit
         advance = kit.advance if seconds is not None and kit.clock.is_frozen else None
-        return partial(self._group.no_rebalance_for, seconds, heartbeats=heartbeats, advance=advance, timeout=timeout)
+        return partial(wait, seconds, heartbeats=heartbeats, advance=advance, **rest)
+
+    def _vain(self, goal: str, timeout: float) -> NotReached:
+        return self._server.call(self._group.vain, goal, timeout)
 
 
 @explains_calls
@@ -104,7 +109,39 @@ class Group(GroupView):
         self, seconds: float | None = None, *, heartbeats: int | None = None, timeout: float = TIMEOUT
     ) -> None:
         """See `GroupWaits.no_rebalance_for`. While the clock is frozen, `seconds` are those of the coordinator."""
-        self._server.wait(self._no_rebalance(seconds, heartbeats, timeout))
+        self._server.wait(self._never(self._group.no_rebalance_for, seconds, heartbeats, timeout=timeout))
+
+    def no_commit_for(
+        self,
+        seconds: float | None = None,
+        *,
+        topic: str | None = None,
+        heartbeats: int | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        """See `GroupWaits.no_commit_for`. While the clock is frozen, `seconds` are those of the coordinator."""
+        self._server.wait(self._never(self._group.no_commit_for, seconds, heartbeats, topic=topic, timeout=timeout))
+
+    def wait_for(
+        self,
+        condition: Callable[[GroupSnapshot], Any],
+        goal: str = "the condition of the test",
+        *,
+        timeout: float = TIMEOUT,
+    ) -> GroupSnapshot:
+        """See `GroupWaits.wait_for`. The condition is called in the caller's thread."""
+        arguments.seconds("timeout", timeout)
+        end = monotonic() + timeout
+        while True:
+            now = self.now
+            result = condition(now)
+            if isawaitable(result):
+                raise TypeError("A condition to await needs AsyncCoordinator.")
+            if result:
+                return now
+            if monotonic() >= end:
+                raise self._vain(goal, timeout)
+            self._server.wait(self._group.changed, min(LOOK_SECONDS, max(end - monotonic(), 0.0)))
 
 
 @explains_calls

@@ -20,7 +20,6 @@ import trio
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.lab_workbench import LabWorkbench
-from kafka_shim.groups.timers import Timer
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
 from kafka_shim.lab.clock import TestClock
@@ -29,8 +28,6 @@ from kafka_shim.lab.faults import Fault
 from kafka_shim.lab.group_waits import STORY_LINES, TIMEOUT, GroupWaits, NotReached
 from kafka_shim.lab.interception import MATCH_FIELDS, similar, split_match
 from kafka_shim.lab.killed import Killed
-from kafka_shim.lab.puppet_kinds import class_of, start_puppet
-from kafka_shim.lab.puppets import Manner, Puppet, Script
 from kafka_shim.lab.scheduler import Scheduler
 from kafka_shim.persistence.files import private
 from kafka_shim.persistence.store import Store
@@ -39,12 +36,12 @@ from kafka_shim.server.history import EventHistory
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server, ServerConfig, serve
 from kafka_shim.testing.waits import Waits, awaited
-from kafka_shim.trace.events import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from kafka_shim.experiments.client_assignors.puppets import ClientAssignorPuppet
     from kafka_shim.experiments.registered.puppets import RegisteredPuppet, RegisteredScript
     from kafka_shim.lab.consumer_puppets import ConsumerManner, ConsumerPuppet, ConsumerScript
+    from kafka_shim.lab.puppets import Manner, Puppet, Script
     from kafka_shim.lab.share_puppets import SharePuppet
     from kafka_shim.lab.streams_puppets import StreamsPuppet, StreamsScript
 
@@ -86,6 +83,8 @@ class AwaitedGroup(GroupWaits):
     committed = awaited(GroupWaits.committed)
     caught_up = awaited(GroupWaits.caught_up)
     no_rebalance_for = awaited(GroupWaits.no_rebalance_for)
+    no_commit_for = awaited(GroupWaits.no_commit_for)
+    wait_for = awaited(GroupWaits.wait_for)
 
 
 class Kit(LabWorkbench):
@@ -133,6 +132,9 @@ class Kit(LabWorkbench):
 
         Its heartbeats are more frequent than a real client's, so that it learns of a rebalance soon.
         """
+        # Each kind is imported at its first use: a test has few kinds.
+        from kafka_shim.lab.puppets import Manner, Puppet, Script
+
         script = {"heartbeat_interval": HEARTBEAT_SECONDS} | script
         if isinstance(script.get("manner"), Mapping):
             script["manner"] = build(Manner, "A manner", script["manner"])
@@ -145,7 +147,6 @@ class Kit(LabWorkbench):
         """Start a scripted member of the consumer protocol (KIP-848) that joins now; `script` are the other fields of
         `ConsumerScript`. The coordinator sets its heartbeat interval.
         """
-        # Each kind but the classic one is imported at its first use: a test has few kinds.
         from kafka_shim.lab.consumer_puppets import ConsumerManner, ConsumerPuppet, ConsumerScript
 
         if isinstance(script.get("manner"), Mapping):
@@ -182,6 +183,8 @@ class Kit(LabWorkbench):
 
     def start_puppet(self, kind: str, script: Mapping[str, Any]) -> Puppet:
         """Start a scripted member of a kind; see `shim/lab/puppet_kinds.py`. Raises ValueError and Refused."""
+        from kafka_shim.lab.puppet_kinds import start_puppet
+
         self._check_topics(script["topics"])
         return start_puppet(self.scheduler, kind, script)
 
@@ -201,6 +204,8 @@ class Kit(LabWorkbench):
         return puppet
 
     def _puppet_of(self, kind: str, fields: dict[str, Any]) -> Any:
+        from kafka_shim.lab.puppet_kinds import class_of
+
         puppet_class = class_of(self.scheduler, kind)
         self._check_topics(fields["topics"])
         puppet = puppet_class(self.scheduler, build(puppet_class.script_class, "A puppet", fields))
@@ -262,13 +267,6 @@ class Kit(LabWorkbench):
         if unfired := self.faults.unfired():
             raise UnfiredFaults(f"Never happened: {'; '.join(map(str, unfired))}.")
 
-    def disconnect(self, client_id: str) -> int:
-        """Close all connections of clients with this id, which may have `*` and `?`; return their number."""
-        sessions = [session for session in self.cluster.sessions() if fnmatchcase(session.client_id, client_id)]
-        for session in sessions:
-            session.transport.close()
-        return len(sessions)
-
     def kill(self, client_id: str) -> Killed:
         """Kill clients: drop all that they send, and all that is sent to them, until `clear()` of the result.
 
@@ -280,26 +278,6 @@ class Kit(LabWorkbench):
             others = similar(client_id, connected) if connected else "none is."
             raise ValueError(f"No client {client_id!r} is connected; {others}")
         return Killed(self.interception, client_id)
-
-    def expire(self, group: str, member: str) -> None:
-        """End the session of a member now, as after a silence of its session timeout; the clock stays.
-
-        `member` is a client id, a group instance id or a member id. Raises ValueError if no session of it runs: a
-        member that waits in a JoinGroup has none.
-        """
-        ids = {each.member_id for each in self.group(group).now.called(member)}
-        timers = [timer for timer in self.sessions() if timer.group_id == group and timer.member_id in ids]
-        if not timers:
-            raise ValueError(f"No session of {member!r} runs in the group {group!r}. {self.group(group).now}")
-        groups = self.cluster.ownership.owner_of(group).groups
-        for timer in timers:
-            groups.timers.arm(timer, self.clock())
-        self.do_due()
-
-    def sessions(self) -> list[Timer]:
-        """Return the timers of all members' sessions that run."""
-        armed = [timer for node in self.cluster.nodes.values() for timer in node.groups.timers.armed()]
-        return [timer for timer in armed if timer.kind == "session"]
 
     @awaited
     async def until(self, condition: Callable[[], bool], goal: str, timeout: float = TIMEOUT) -> None:
@@ -337,18 +315,7 @@ class Kit(LabWorkbench):
 
     def write_trace(self, path: Path) -> None:
         """Write the events so far as a trace file (`docs/trace.md`)."""
-        nodes = [
-            {"node": node.id, "host": node.address.host, "port": node.address.port}
-            for node in self.cluster.nodes.values()
-        ]
-        header = {
-            "event": "trace",
-            "schema": SCHEMA_VERSION,
-            "run": "test",
-            "file": 1,
-            "release": self.cluster.config.release,
-            "nodes": nodes,
-        }
+        header = self.trace_header()
         offset = self.cluster.wall_offset
         events: Iterable[tuple[int, float, dict[str, Any]]] = self.history.since(0)
         with open(path, "wb", opener=private) as file:

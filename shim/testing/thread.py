@@ -18,7 +18,7 @@ import trio
 
 from kafka_shim.persistence.store import Store
 from kafka_shim.server.server import ServerConfig, the_only
-from kafka_shim.testing import broken_polls
+from kafka_shim.testing import endings
 from kafka_shim.testing.kit import Kit, open_kit
 from kafka_shim.testing.waits import Waits
 
@@ -107,8 +107,8 @@ class CoordinatorThread:
         self, at_once: Callable[..., T], giving_way: Callable[..., Awaitable[T]], *arguments: object
     ) -> T:
         """Run a function that may take long in the server's own thread: `giving_way`, which an exception in the
-        caller's thread ends; `at_once` where an event loop runs in the caller's thread. It ends with the error that
-        ends the polling of a consumer, too."""
+        caller's thread ends; `at_once` where an event loop runs in the caller's thread. It ends with the errors of
+        `endings.py` too."""
         if _is_on_a_loop():
             return self.call(at_once, *arguments)
         future = self.submit(giving_way, *arguments)
@@ -123,18 +123,18 @@ class CoordinatorThread:
     def wait(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Run an async function in the server's own thread, and return its result.
 
-        Raises RuntimeError if an event loop runs in the caller's thread: the wait would block it. Raises the error that
-        ends the polling of a consumer.
+        Raises RuntimeError if an event loop runs in the caller's thread: the wait would block it. Raises the errors of
+        `endings.py`.
         """
         _refuse_on_a_loop()
         try:
-            return trio.from_thread.run(self._while_polled, partial(function, *arguments), trio_token=self._token)
+            return trio.from_thread.run(self._until_ended, partial(function, *arguments), trio_token=self._token)
         except trio.RunFinishedError:
             raise self._not_running() from self._failure
 
     def submit(self, function: Callable[..., Awaitable[T]], *arguments: object) -> Future[T]:
-        """Start an async function in the server's own thread; cancelling the future cancels it. It ends with the error
-        that ends the polling of a consumer.
+        """Start an async function in the server's own thread; cancelling the future cancels it. It ends with the errors
+        of `endings.py` too.
         """
         future: Future[T] = Future()
         scope = trio.CancelScope()
@@ -145,7 +145,7 @@ class CoordinatorThread:
         async def run() -> None:
             with scope:
                 try:
-                    result = await self._while_polled(partial(function, *arguments))
+                    result = await self._until_ended(partial(function, *arguments))
                 except trio.Cancelled:
                     # The server ends: without this the caller would wait for ever.
                     future.cancel()
@@ -169,11 +169,11 @@ class CoordinatorThread:
             raise self._not_running() from self._failure
         return future
 
-    async def _while_polled(self, function: Callable[[], Awaitable[T]]) -> T:
+    async def _until_ended(self, function: Callable[[], Awaitable[T]]) -> T:
         token = trio.lowlevel.current_trio_token()
-        with trio.CancelScope() as scope, broken_polls.watching(lambda: token.run_sync_soon(scope.cancel)):
+        with trio.CancelScope() as scope, endings.watching(lambda: token.run_sync_soon(scope.cancel)):
             return await function()
-        error = broken_polls.first()
+        error = endings.first()
         assert error is not None
         raise error
 

@@ -142,6 +142,13 @@ class PartitionChanged(Event):
     unknown_records: Annotated[int, "records of unknown types that were skipped when loading"]
 
 
+class BrokerChanged(Event):
+    """A laboratory shut a broker down, killed it, or started it again."""
+
+    node: Annotated[int, "node id of the broker"]
+    change: Literal["stopped", "killed", "started"]
+
+
 class GroupChanged(Event):
     """A group came or went."""
 
@@ -352,6 +359,7 @@ KINDS: Final[dict[str, Kind]] = {
     "parked": _kind(Parked, of_requests=True),
     "fault": _kind(FaultInjected, "fold", "story"),
     "partition": _kind(PartitionChanged),
+    "broker": _kind(BrokerChanged),
     "group": _kind(GroupChanged, "fold", "story", "page", "simulation"),
     "state": _kind(StateChanged, "fold", "story", "log", "page", "simulation"),
     "member": _kind(MemberChanged, "fold", "story", "log", "page", "simulation"),

@@ -26,7 +26,10 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     if path.endswith("/await") and case.body is NOT_SET:
         case.body = {}
     if path.endswith(("/await", "/rewind")) and isinstance(case.body, dict):
-        shorten(case.body, *(["timeout", "seconds"] if case.body.get("for") == "no-rebalance" else ["timeout"]))
+        shorten(
+            case.body,
+            *(["timeout", "seconds"] if case.body.get("for") in ("no-rebalance", "no-commit") else ["timeout"]),
+        )
     if path == "/v1/clock" and isinstance(case.body, dict):
         shorten(case.body, "advance")
     if path == "/v1/events" and isinstance(case.query, dict):

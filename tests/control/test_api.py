@@ -177,6 +177,10 @@ def test_brokers_and_topics(server: CoordinatorServer, http: httpx.Client) -> No
     answer_to(http, "POST", "/v1/topics", topic="made", partitions=3)
     assert {"topic": "made", "partitions": 3} in answer_to(http, "GET", "/v1/topics")["topics"]
     answer_to(http, "POST", "/v1/topics", 409, topic="made")
+    assert answer_to(http, "POST", "/v1/topics/made", partitions=5) == {"topic": "made", "partitions": 5}
+    assert len(answer_to(http, "GET", "/v1/topics/made")["partitions"]) == 5
+    assert answer_to(http, "POST", "/v1/topics/made", 409, partitions=5)["error"] == "INVALID_PARTITIONS"
+    answer_to(http, "POST", "/v1/topics/none", 404, partitions=5)
     answer_to(http, "DELETE", "/v1/topics/made")
     answer_to(http, "DELETE", "/v1/topics/made", 404)
     moved = answer_to(http, "POST", "/v1/groups/b/move", broker=3 - server.coordinator_of("b"))
@@ -187,6 +191,72 @@ def test_brokers_and_topics(server: CoordinatorServer, http: httpx.Client) -> No
         True,
         True,
     ]
+
+
+def test_settings_are_set(server: CoordinatorServer, http: httpx.Client) -> None:
+    answer_to(http, "POST", "/v1/topics", topic="set", config={"cleanup.policy": "compact", "retention.ms": 1000})
+    answer_to(http, "POST", "/v1/config", topic="set", config={"retention.ms": None, "max.message.bytes": 5000.0})
+    config = answer_to(http, "GET", "/v1/topics/set")["config"]
+    assert config == {"cleanup.policy": "compact", "max.message.bytes": "5000"}
+    answer_to(http, "POST", "/v1/config", group="g", config={"consumer.session.timeout.ms": 50_000})
+    refused = answer_to(http, "POST", "/v1/config", 409, topic="set", config={"retention": 1})
+    assert refused["error"] == "INVALID_CONFIG"
+    assert "did you mean 'retention.ms'?" in refused["message"]
+    answer_to(http, "POST", "/v1/topics", 409, topic="unset", config={"retention": 1})
+    answer_to(http, "GET", "/v1/topics/unset", 404)
+
+
+def test_clients_are_disconnected_and_expired(server: CoordinatorServer, http: httpx.Client) -> None:
+    puppet = server.puppet("cut", ["orders"], client_id="cut-1", session_timeout=45)
+    server.group("cut").stable(members=1)
+    assert answer_to(http, "POST", "/v1/disconnect", client_id="cut-*")["connections"] >= 1
+    server.group("cut").stable(members=1)
+    puppet.silence()
+    answer_to(http, "POST", "/v1/groups/cut/expire", member="cut-1")
+    server.group("cut").empty()
+    refused = answer_to(http, "POST", "/v1/groups/cut/expire", 409, member="cut-1")
+    assert refused["message"].startswith("No session of 'cut-1' runs in the group 'cut'.")
+
+
+def test_no_commit_is_awaited_over_http(server: CoordinatorServer, http: httpx.Client) -> None:
+    server.puppet("idle-2", ["orders"], heartbeat_interval=0.01)
+    server.group("idle-2").stable(members=1)
+    found = answer_to(http, "POST", "/v1/groups/idle-2/await", **{"for": "no-commit", "heartbeats": 2})
+    assert found["state"] == "Stable"
+
+
+def test_the_story_and_the_trace_are_read(server: CoordinatorServer, http: httpx.Client) -> None:
+    newest = answer_to(http, "GET", "/v1/server")["newest"]
+    server.puppet("told", ["orders"], client_id="teller")
+    server.group("told").stable(members=1)
+    story = answer_to(http, "GET", f"/v1/story?since={newest}")["story"]
+    assert any("teller joins" in line for line in story)
+    begun, *events = [json.loads(line) for line in http.get("/v1/trace").text.splitlines()]
+    assert (begun["event"], len(begun["nodes"])) == ("trace", 2)
+    assert [each["seq"] for each in events] == sorted(each["seq"] for each in events)
+    assert {"told"} <= {each.get("group") for each in events}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        (
+            "/v1/groups/g/await",
+            {"for": "stable", "memebrs": 1},
+            "'memebrs' is not a field; did you mean 'members'? There are for, generation, members, owners, timeout.",
+        ),
+        ("/v1/topics", {"name": "a"}, "'name' is not a field; there are config, partitions, topic."),
+        (
+            "/v1/simulations",
+            {"topics": {}, "seconds": 1, "steps": [{"at": 1, "member": 0, "acts": {}}]},
+            "'acts' is not a field; did you mean 'act'? There are act, at, member.",
+        ),
+    ],
+)
+def test_an_unknown_field_is_answered_with_the_fields_there_are(
+    http: httpx.Client, path: str, body: dict[str, Any], sentence: str
+) -> None:
+    assert answer_to(http, "POST", path, 400, **body)["message"] == sentence
 
 
 def test_events_are_streamed(server: CoordinatorServer, http: httpx.Client) -> None:

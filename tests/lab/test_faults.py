@@ -209,6 +209,30 @@ def test_faults_ask_for_state_generation_instance_and_broker(server: Coordinator
     assert misses.fired == 0
 
 
+def test_a_function_of_the_test_chooses_the_requests(server: CoordinatorServer) -> None:
+    def of_the_third(request: Any) -> bool:
+        return bool(request.topics[0].partitions[0].partition_index == 2)
+
+    fault = server.fault("error", "OffsetCommit", error="NOT_COORDINATOR", where=of_the_third, times=None)
+    puppet = server.puppet("billing", ["orders"])
+    server.group("billing").stable(members=1)
+    for partition in range(4):
+        puppet.commit({("orders", partition): 1})
+    assert fault.fired == 1
+    assert puppet.errors == [("OffsetCommit", ErrorCode.NOT_COORDINATOR)]
+
+
+def test_an_error_of_an_evicted_member_may_come_after_the_rule(server: CoordinatorServer) -> None:
+    puppet = server.puppet("billing", ["orders"])
+    member = server.group("billing").stable(members=1).members[0].member_id
+    server.clock.freeze()
+    fault = server.fault("error", "OffsetCommit", error="UNKNOWN_MEMBER_ID", applied=True)
+    puppet.commit({("orders", 0): 5})
+    assert fault.fired == 1
+    assert server.group("billing").committed("orders", 0) == 5
+    assert [each.member_id for each in server.group("billing").now.members] == [member]
+
+
 def test_a_fault_that_was_cleared_happens_no_more(server: CoordinatorServer) -> None:
     fault = server.fault("error", "OffsetCommit", error=16, times=None)
     puppet = server.puppet("billing", ["orders"])

@@ -146,7 +146,54 @@ async def _arrives(news: trio.lowlevel.ParkingLot, deadline: float) -> bool:
     return not scope.cancelled_caught
 
 
+class StoryQuery(Body, kw_only=True):
+    """The beginning of the story."""
+
+    since: Annotated[int, Meta(ge=0, description="Only what happened after the event of this number.")] = 0
+
+
+class Story(Answer, kw_only=True):
+    """What happened, in lines a person reads."""
+
+    story: list[str]
+
+
+def _story(workbench: Workbench, query: StoryQuery) -> Story:
+    return Story(story=workbench.story(None, query.since))
+
+
+def _trace(workbench: Workbench) -> Response:
+    return Streamed(_lines(workbench), "application/x-ndjson", {"cache-control": "no-store"})
+
+
+async def _lines(workbench: Workbench) -> AsyncGenerator[bytes, None]:
+    history, now = workbench.history, workbench.cluster.clock()
+    times = {"seq": 0, "mono": now, "wall": now + workbench.cluster.wall_offset}
+    yield orjson.dumps(workbench.trace_header() | times, option=orjson.OPT_APPEND_NEWLINE)
+    at, last = 0, history.seen
+    while at < last:
+        records, at = history.piece(at)
+        yield b"".join(line + b"\n" for _, _, _, line in records)
+
+
 OPERATIONS: Final = (
+    Operation(
+        method="GET",
+        path="/v1/story",
+        summary="What happened, in lines a person reads.",
+        do=_story,
+        query=StoryQuery,
+        answers=(Story,),
+        tag="server",
+    ),
+    Operation(
+        method="GET",
+        path="/v1/trace",
+        summary="The events of the history as a trace file, for `kafka-shim why`.",
+        do=_trace,
+        media_type="application/x-ndjson",
+        tag="server",
+    ),
     Operation(
         method="GET",
         path="/v1/events",

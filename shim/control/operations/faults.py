@@ -45,6 +45,10 @@ class ErrorFault(Plan, tag="error", kw_only=True):
     error: Annotated[Failure, Meta(description="The error to answer.", examples=["NOT_COORDINATOR", 16])]
     code: Failure | UnsetType = UNSET
     applied: _Applied = False
+    evict: Annotated[
+        bool,
+        Meta(description="Whether UNKNOWN_MEMBER_ID and FENCED_INSTANCE_ID remove the member from its group first."),
+    ] = True
 
 
 class DelayFault(Plan, tag="delay", kw_only=True):
@@ -97,6 +101,7 @@ class FaultShown(Matched, kw_only=True):
     bytes_per_second: float
     when: str
     applied: bool
+    evict: bool | UnsetType = UNSET
     times: int | None
     nth: int | None
     probability: float | None

@@ -1,16 +1,20 @@
-"""Topics over HTTP: list, describe, create, delete."""
+"""Topics over HTTP: list, describe, create, add partitions, delete; and settings of topics, groups and brokers."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.control.operation import Answer, Body, Operation, TopicName
+from kafka_shim.control.operation import MAX_TEXT, Answer, Body, BrokerId, GroupId, Operation, TopicName
 from kafka_shim.control.problems import Problem
 from kafka_shim.control.workbench import Workbench
 from kafka_shim.server.refusals import Refused
+
+if TYPE_CHECKING:
+    from kafka_shim.control.lab_workbench import LabWorkbench
 
 
 class Topic(Answer, kw_only=True):
@@ -50,6 +54,34 @@ class CreateTopic(Body, kw_only=True):
 
     topic: TopicName
     partitions: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    config: _Settings | UnsetType = UNSET
+
+
+_Settings = Annotated[
+    dict[Annotated[str, Meta(max_length=MAX_TEXT)], Annotated[str, Meta(max_length=MAX_TEXT)] | float | bool | None],
+    Meta(description="Values by Kafka's names; null removes one.", examples=[{"retention.ms": 1000}]),
+]
+
+
+class GrowTopic(Body, kw_only=True):
+    """The number of partitions that a topic has then."""
+
+    partitions: Annotated[int, Meta(ge=2, le=10_000)]
+
+
+class SetConfig(Body, kw_only=True):
+    """Settings of a topic, of a group or of a broker; without any of the three, of all brokers."""
+
+    config: _Settings
+    topic: TopicName | UnsetType = UNSET
+    group: GroupId | UnsetType = UNSET
+    broker: BrokerId | UnsetType = UNSET
+
+
+class ConfigSet(Answer, kw_only=True):
+    """The settings that were set."""
+
+    config: dict[str, str | float | bool | None]
 
 
 class TopicNamed(Answer, kw_only=True):
@@ -85,8 +117,50 @@ def _create(workbench: Workbench, body: CreateTopic) -> Topic:
     if topics.named(body.topic) is not None:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, "There is such a topic already.")
     workbench.cluster.create_topic(body.topic, body.partitions)
-    workbench.settle()
+    try:
+        if body.config is not UNSET:
+            _set(workbench, body.config, topic=body.topic)
+    except Refused:
+        workbench.cluster.delete_topic(body.topic)
+        raise
+    finally:
+        workbench.settle()
     return Topic(topic=body.topic, partitions=body.partitions)
+
+
+def _grow(workbench: Workbench, topic: str, body: GrowTopic) -> Topic:
+    if workbench.cluster.topics.named(topic) is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic.")
+    try:
+        _lab(workbench).grow_topic(topic, body.partitions)
+    except ValueError as error:
+        raise Refused(ErrorCode.INVALID_PARTITIONS, str(error)) from None
+    workbench.settle()
+    return Topic(topic=topic, partitions=body.partitions)
+
+
+def _set_config(workbench: Workbench, body: SetConfig) -> ConfigSet:
+    names = {"topic": body.topic, "group": body.group, "broker": body.broker}
+    _set(workbench, body.config, **{name: value for name, value in names.items() if value is not UNSET})
+    workbench.settle()
+    return ConfigSet(config=body.config)
+
+
+def _set(workbench: Workbench, config: Mapping[str, str | float | bool | None], **place: Any) -> None:
+    whole = {
+        name: int(each) if isinstance(each, float) and each.is_integer() else each for name, each in config.items()
+    }
+    try:
+        _lab(workbench).set_config(whole, **place)
+    except ValueError as error:
+        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+
+def _lab(workbench: Workbench) -> LabWorkbench:
+    # Imported here because few servers without a laboratory use it.
+    from kafka_shim.control.lab_workbench import lab_workbench_of
+
+    return lab_workbench_of(workbench)
 
 
 def _delete(workbench: Workbench, topic: str) -> TopicNamed:
@@ -118,6 +192,28 @@ OPERATIONS: Final = (
         do=_describe,
         answers=(TopicDescribed,),
         problems=(404,),
+        tag="topics",
+    ),
+    Operation(
+        method="POST",
+        path="/v1/topics/{topic}",
+        summary="Add partitions to a topic.",
+        do=_grow,
+        body=GrowTopic,
+        answers=(Topic,),
+        problems=(404, 409),
+        example={"partitions": 8},
+        tag="topics",
+    ),
+    Operation(
+        method="POST",
+        path="/v1/config",
+        summary="Set settings of a topic, a group or a broker, or of all brokers.",
+        do=_set_config,
+        body=SetConfig,
+        answers=(ConfigSet,),
+        problems=(409,),
+        example={"topic": "orders", "config": {"retention.ms": 1000}},
         tag="topics",
     ),
     Operation(

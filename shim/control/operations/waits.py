@@ -5,6 +5,8 @@ A wait is answered when its condition is true, or at its timeout with the story 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, assert_never
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -96,6 +98,15 @@ class NoRebalance(Await, tag="no-rebalance", kw_only=True):
     heartbeats: Annotated[int, Meta(ge=1, le=1000)] | UnsetType = UNSET
 
 
+class NoCommit(NoRebalance, tag="no-commit", kw_only=True):
+    """No offset is committed, of a topic or of all, for so many seconds or heartbeats."""
+
+    topic: TopicName | UnsetType = UNSET
+
+
+AnyWait = UntilStable | UntilConsuming | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance | NoCommit
+
+
 class MemberSeen(Answer, kw_only=True):
     """A member and its partitions."""
 
@@ -131,7 +142,7 @@ class EventSeen(Struct):
 async def _await(
     workbench: Workbench,
     group: str,
-    body: UntilStable | UntilConsuming | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance,
+    body: AnyWait,
 ) -> GroupSeen | OffsetSeen | dict[str, Any]:
     # Imported here because a server that is not a laboratory never needs it before the first request.
     from kafka_shim.control.lab_workbench import lab_workbench_of
@@ -162,17 +173,22 @@ async def _await(
                 return OffsetSeen(offset=offset)
             case UntilEvent():
                 return await waits.next(body.event, timeout=body.timeout, **body.fields)
+            case NoCommit():
+                topic = None if body.topic is UNSET else body.topic
+                return await _never(own, waits, partial(waits.no_commit_for, topic=topic), body)
             case NoRebalance():
-                return await _no_rebalance(own, waits, body)
+                return await _never(own, waits, waits.no_rebalance_for, body)
             case _:
                 assert_never(body)
 
 
-async def _no_rebalance(own: LabWorkbench, waits: GroupWaits, body: NoRebalance) -> GroupSeen:
+async def _never(
+    own: LabWorkbench, waits: GroupWaits, wait: Callable[..., Awaitable[None]], body: NoRebalance
+) -> GroupSeen:
     seconds = None if body.seconds is UNSET else body.seconds
     advance = own.advance if own.clock is not None and own.clock.is_frozen else None
     heartbeats = None if body.heartbeats is UNSET else body.heartbeats
-    await waits.no_rebalance_for(seconds, heartbeats=heartbeats, advance=advance, timeout=body.timeout)
+    await wait(seconds, heartbeats=heartbeats, advance=advance, timeout=body.timeout)
     return _seen(waits.now)
 
 
@@ -201,7 +217,7 @@ OPERATIONS: Final = (
         path="/v1/groups/{group}/await",
         summary="Wait for a state or an event of a group.",
         do=_await,
-        body=UntilStable | UntilConsuming | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance,
+        body=AnyWait,
         answers=(GroupSeen, OffsetSeen, EventSeen),
         problems=(409,),
         example={"for": "stable", "members": 2, "timeout": 0.1},

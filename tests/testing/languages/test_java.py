@@ -42,6 +42,7 @@ def test_package_example_and_recipes() -> None:
         ran[head[1]] = re.findall(r' (tests|errors|skipped|failures)="(\d+)"', head[0])
     tests = {
         "kafkashim.CoordinatorTest": 5,
+        "kafkashim.FailedTest": 1,
         "example.BillingTest": len(scenarios("java")),
         "billing.OrdersTest": 1,
         "billing.BillingApplicationTest": 1,

@@ -10,7 +10,7 @@ from tests.testing.languages.test_examples import ROOT, copy, program, run
 
 pytestmark = pytest.mark.second_stage("Java, Go and Node.js")
 
-TESTS = 5
+TESTS = 6
 
 
 def package(language: str) -> Path:

@@ -87,7 +87,7 @@ public final class Coordinator implements AutoCloseable {
         return ask("POST", path, object(fields));
     }
 
-    /** Waits for a condition of a group: stable, owns, empty, committed, event or no-rebalance. */
+    /** Waits for a condition of a group: stable, owns, empty, committed, event, no-rebalance or no-commit. */
     public JsonNode await(String group, String what, Object... fields) {
         Map<String, Object> body = object(fields);
         body.put("for", what);
@@ -114,6 +114,28 @@ public final class Coordinator implements AutoCloseable {
     public void advance(double seconds) {
         post("/v1/clock", "frozen", true);
         post("/v1/clock", "advance", seconds);
+    }
+
+    /** What happened, in lines a person reads. */
+    public List<String> story() {
+        return story(0);
+    }
+
+    /** What happened after the event of this number; the newest is in `get("/v1/server")`. */
+    public List<String> story(long since) {
+        List<String> lines = new ArrayList<>();
+        get("/v1/story?since=" + since).get("story").forEach(line -> lines.add(line.asText()));
+        return lines;
+    }
+
+    /** Writes the events so far as a trace file, for `kafka-shim why` and its page. */
+    public void writeTrace(Path path) {
+        try {
+            HttpRequest request = HttpRequest.newBuilder(URI.create(control + "/v1/trace")).build();
+            http.send(request, HttpResponse.BodyHandlers.ofFile(path));
+        } catch (IOException | InterruptedException error) {
+            throw new AssertionError("GET /v1/trace", error);
+        }
     }
 
     /** Ends the process. */

@@ -1,7 +1,7 @@
-"""Errors that ended the polling of a consumer: a test does not wait for a group of a consumer that takes no part.
+"""Errors that ended a consumer or an application: a test does not wait for one that takes no part.
 
-The thread or task that polls reports its error. The waits of the process end with it, until the block of `polling`
-ends.
+`polling` and `watching` report them. The waits of the process end with such an error, until the block of `polling` or
+`watching` ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _watchers: list[Callable[[], None]] = []
 
 
 def report(block: object, error: BaseException) -> None:
-    """Report the error that ended the polling of a consumer in a block."""
+    """Report the error that ended a consumer or an application in a block; its first one counts."""
     with _lock:
         _errors.setdefault(block, error)
         watchers = list(_watchers)
