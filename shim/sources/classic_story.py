@@ -37,6 +37,8 @@ class Round:
     ended: int | None = None
     ends: list[tuple[str, int]] = field(default_factory=list)
     not_rejoined: tuple[str, ...] = ()
+    is_initial: bool = False
+    """True if the group was empty: no member had partitions."""
 
 
 class ClassicStory:
@@ -54,6 +56,8 @@ class ClassicStory:
         self._round: Round | None = None
         self._assigned: int | None = None
         self._followups = 0
+        self.topic_created: int | None = None
+        """The time at which a broker last created the log of a partition, in milliseconds."""
         self._end: Sign | None = None
         """The newest line about a member that left or expired."""
         self._held: Sign | None = None
@@ -112,7 +116,7 @@ class ClassicStory:
         elif grounds.cause == Cause.STATIC_REPLACED and grounds.instance and trigger not in self.members:
             yield from self._replace(trigger, grounds.instance, sign)
         self._followups = self._followups + 1 if grounds.cause == Cause.COOPERATIVE_FOLLOWUP else 0
-        self._round = Round(grounds.cause, trigger, sign.time or 0)
+        self._round = Round(grounds.cause, trigger, sign.time or 0, is_initial=self.state == "Empty")
         self.generation = old
         yield self._state("PreparingRebalance", sign)
 
@@ -131,6 +135,9 @@ class ClassicStory:
                 cause = Cause.ADMIN_REMOVED
             return grounds._replace(cause=cause, reason=reason, members=grounds.members or (end.member,))
         soon = self._assigned is not None and (sign.time or 0) - self._assigned <= _FOLLOWUP_MS
+        # A group that was empty has no partitions to give up, and a topic that was just created is a reason of its own.
+        soon = soon and not (self._round is not None and self._round.is_initial)
+        soon = soon and (self.topic_created or 0) < (self._assigned or 0)
         # A leader also joins again when topics changed, and kafka-python's soon after an assignment.
         is_rejoin = grounds.cause == Cause.SUBSCRIPTION_CHANGED and not grounds.reason
         if is_rejoin and soon and self._followups < _FOLLOWUPS:

@@ -14,6 +14,7 @@ from kafka_shim.sources.client_program import PROGRAM
 from kafka_shim.sources.client_stories import ClientStory
 from kafka_shim.sources.clients import ClientLogs, offset_text
 from kafka_shim.sources.java import JAVA
+from kafka_shim.sources.overruns import find_overruns
 from kafka_shim.sources.reading import log_of
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.sources.story import Story, head
@@ -60,6 +61,7 @@ class Mixture:
     def finish(self, history: GroupHistory) -> None:
         """Complete the history of a group: libraries, versions, members with a log, limits of the logs."""
         self._clients.describe_members(history)
+        find_overruns(history, self._clients.of_group(history.group))
         history.broker_versions = tuple(sorted(self._broker_versions.get(history.group, ())))
         history.of_clients = history.group not in self._of_broker
         history.limits = tuple(self._limits.get(history.group, ()))

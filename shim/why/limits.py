@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.history import GroupHistory
+from kafka_shim.trace.history import MISSED_POLL, GroupHistory
 from kafka_shim.trace.members import Member
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
@@ -31,7 +31,7 @@ def limits_of(
     limits = [
         *(_refused(history, findings), _expired(history, names), _departures(history, names), _unsaid(rebalances)),
         *(_late(rebalances, findings), _leader(history, rebalances, names)),
-        *(_subscriptions(rebalances), _epochs(rebalances)),
+        *(_subscriptions(rebalances), _returned(history, names), _epochs(rebalances)),
     ]
     return tuple(filter(None, limits))
 
@@ -55,6 +55,17 @@ def _expired(history: GroupHistory, names: Names) -> str:
     return f"whether {_some(members, names)} died or stood still; add its log: it ends, starts again, or has a gap"
 
 
+def _returned(history: GroupHistory, names: Names) -> str:
+    back = (each for each in history.members.values() if each.lingered is not None and not each.has_log)
+    members = [each.member_id for each in back if not any(MISSED_POLL in life.reason for life in each.memberships)]
+    if history.epochs is None or not members:
+        return ""
+    return (
+        f"whether {_some(members, names)} stood still or its application did not poll, since librdkafka sends no"
+        " heartbeats then; add its log"
+    )
+
+
 def _departures(history: GroupHistory, names: Names) -> str:
     members = [each.member_id for each in history.members.values() if _is_unsaid(each)]
     if not members or history.epochs is not None:
@@ -74,7 +85,8 @@ def _unsaid(rebalances: Sequence[Rebalance]) -> str:
 
 
 def _late(rebalances: Sequence[Rebalance], findings: Sequence[Finding]) -> str:
-    explained = {id(each) for finding in findings if finding.is_trouble for each in finding.rebalances}
+    troubles = (each for each in findings if each.is_trouble and each.members)
+    explained = {id(each) for finding in troubles for each in finding.rebalances}
     late = [
         each
         for each in rebalances
