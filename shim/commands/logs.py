@@ -24,11 +24,12 @@ from kafka_shim.sources.mixture import Mixture
 from kafka_shim.sources.new_broker import NEW_BROKER
 from kafka_shim.sources.old_broker import OLD_BROKER
 from kafka_shim.sources.reading import Reading
+from kafka_shim.sources.redpanda import REDPANDA
 from kafka_shim.trace.history import History
 from kafka_shim.trace.reading import Event
 from kafka_shim.why.explanation import Explanation, explain
 
-PROGRAMS: Final = (OLD_BROKER, NEW_BROKER, *CLIENTS)
+PROGRAMS: Final = (OLD_BROKER, NEW_BROKER, REDPANDA, *CLIENTS)
 
 
 class Zone(ParamType[tzinfo]):

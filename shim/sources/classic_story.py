@@ -23,6 +23,13 @@ _AT_ONCE_MS: Final = 50
 _FOLLOWUP_MS: Final = 3_000
 """Members of a cooperative group join again within this time to give up partitions."""
 _FOLLOWUPS: Final = 2
+_OF_LINES: Final = {
+    SignName.EXPIRED: Cause.SESSION_EXPIRED,
+    SignName.LEFT: Cause.MEMBER_LEFT,
+    SignName.JOINED: Cause.NEW_MEMBER,
+    SignName.STATIC_JOINED: Cause.NEW_MEMBER,
+}
+"""The cause that a line about a member is, for a broker without reasons."""
 _METHODS: Final = {SignName.ASSIGNED: "assignment", SignName.LEFT: "departure"}
 """Names of methods that differ from the name of their sign."""
 
@@ -59,7 +66,7 @@ class ClassicStory:
         self.topic_created: int | None = None
         """The time at which a broker last created the log of a partition, in milliseconds."""
         self._end: Sign | None = None
-        """The newest line about a member that left or expired."""
+        """The newest line about a member that came, left or expired."""
         self._held: Sign | None = None
 
     @property
@@ -124,9 +131,8 @@ class ClassicStory:
         """Return the cause of a rebalance with all that lines around say of it."""
         end = self._end if self._end is not None and (sign.time or 0) - (self._end.time or 0) <= _AT_ONCE_MS else None
         if not grounds.cause and end is not None and not sign.fields.get("cause"):
-            # 2.0 has no reason, but a line about the member before.
-            has_expired = end.name is SignName.EXPIRED
-            return Because(Cause.SESSION_EXPIRED if has_expired else Cause.MEMBER_LEFT, (end.member,))
+            # 2.0 and Redpanda have no reason, but a line about the member before.
+            return Because(_OF_LINES[end.name], (end.member,))
         if grounds.cause in (Cause.MEMBER_LEFT, Cause.ADMIN_REMOVED) and end is not None and end.name is SignName.LEFT:
             reason = grounds.reason or bare(end.fields.get("reason", ""))
             cause = refined(grounds.cause, reason)
@@ -267,6 +273,7 @@ class ClassicStory:
         yield self._change(sign.member, "pending", sign)
 
     def _joined(self, sign: Sign) -> Iterator[Event]:
+        self._end = sign
         yield from self._add(sign.member, sign)
 
     _static_joined = _joined
@@ -307,6 +314,10 @@ class ClassicStory:
         yield from self._goes(sign.member, "expired", sign)
 
     def _departure(self, sign: Sign) -> Iterator[Event]:
+        end = self._end
+        if end is not None and end.name is SignName.EXPIRED and end.member == sign.member and sign.member:
+            # Redpanda removes a member whose session is over, with a line of its own.
+            return
         self._end = sign
         yield from self._goes(sign.member, "left", sign)
 
