@@ -445,7 +445,7 @@ class _Search:
             self._all_slow(rebalance, main)
 
     def _nameless(self, rebalance: Rebalance, main: Finding) -> None:
-        """Add a long wait in the log of a broker, which does not say who joined last."""
+        """Add a long wait in the log of a broker: it has no line about the last to join."""
         is_known = main.is_trouble or rebalance.initial or bool(rebalance.joins or rebalance.dropped)
         if is_known or not rebalance.lines or self.history.of_clients or isinstance(rebalance, Reconciliation):
             return
