@@ -29,10 +29,12 @@ from kafka_shim.trace.reading import Event
 from kafka_shim.why.comparison import Cost, compare
 from kafka_shim.why.export import page_of
 from kafka_shim.why.mermaid import sequence_diagram
-from kafka_shim.why.narration import Narrator
+from kafka_shim.why.narration import Line, Narrator
 from kafka_shim.why.remedies import span
 
 FOLLOW_SECONDS: Final = 0.2
+NOT_IN_LOG: Final = "not in a log"
+"""In place of a number that a log does not show."""
 
 _traces = click.argument("traces", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 _group = click.option("--group", help="Only this group.")
@@ -77,11 +79,22 @@ def show(
             if group is not None and line.group != group:
                 continue
             if as_json:
-                click.echo(orjson.dumps({"wall": line.wall, "group": line.group, "kind": line.kind, "text": line.text}))
+                click.echo(orjson.dumps(_as_json(line)))
             else:
-                click.echo(f"{_clock(line.wall, zone)}  {readable(line.group)}  {line.text}")
+                click.echo(_line_of(line, zone))
     if not has_group and group is not None:
         stop(f"There is no group {group} in {source_name(traces, control)}.", NO_SUCH_GROUP)
+
+
+def _line_of(line: Line, zone: tzinfo) -> str:
+    """Return a line of the story, at its end the place in a log that it is concluded from."""
+    where = f"  [{readable(line.where)}]" if line.where else ""
+    return f"{_clock(line.wall, zone)}  {readable(line.group)}  {line.text}{where}"
+
+
+def _as_json(line: Line) -> dict[str, Any]:
+    story = {"wall": line.wall, "group": line.group, "kind": line.kind, "text": line.text}
+    return story | ({"where": line.where} if line.where else {})
 
 
 @click.command("summary")
@@ -108,7 +121,7 @@ def summary(
         causes = ", ".join(f"{count} {cause}" for cause, count in row["causes"].items())
         _add(
             table, row["group"], row["protocol"], str(row["members"]), str(row["rebalances"]), causes,
-            span(row["seconds"]), "unknown" if row["partition_seconds"] is None else f"{row['partition_seconds']:.1f}",
+            span(row["seconds"]), _stopped(row["partition_seconds"]),
         )  # fmt: skip
     _print(table)
     click.echo("kafka-shim why GROUP TRACE explains why, and advises.")
@@ -126,7 +139,7 @@ def follow(trace: Path, group: str | None, utc: bool, from_start: bool) -> None:
     for event in _growing(trace, from_start):
         for line in narrator.lines(event):
             if group is None or line.group == group:
-                click.echo(f"{_clock(line.wall, zone)}  {readable(line.group)}  {line.text}")
+                click.echo(_line_of(line, zone))
                 sys.stdout.flush()
 
 
@@ -154,8 +167,8 @@ def compare_traces(left: Path, right: Path, group: str | None, right_group: str 
     columns: list[tuple[str, Callable[[Cost], str]]] = [
         ("rebalances", lambda cost: str(cost.rebalances)),
         ("time", lambda cost: span(cost.seconds)),
-        ("moved", lambda cost: str(cost.moved)),
-        ("partition-seconds", lambda cost: f"{cost.partition_seconds:.1f}"),
+        ("moved", lambda cost: NOT_IN_LOG if cost.moved is None else str(cost.moved)),
+        ("partition-seconds", lambda cost: _stopped(cost.partition_seconds)),
     ]
     names = [f"{name}\n{escape(readable(path.name))}" for name, _ in columns for path in (left, right)]
     table = Table("cause", *names)
@@ -228,9 +241,12 @@ def _summary(history: GroupHistory) -> dict[str, Any]:
         "causes": dict(sorted(causes.items(), key=lambda item: -item[1])),
         "seconds": cost.seconds,
         "member_seconds": cost.member_seconds,
-        # A log has no partitions of members.
-        "partition_seconds": None if history.is_of_log else cost.partition_seconds,
+        "partition_seconds": cost.partition_seconds,
     }
+
+
+def _stopped(partition_seconds: float | None) -> str:
+    return NOT_IN_LOG if partition_seconds is None else f"{partition_seconds:.1f}"
 
 
 def _growing(trace: Path, from_start: bool) -> Iterator[Event]:

@@ -111,6 +111,8 @@ class ProxiedConnection:
         self.number = number
         self.node = node
         self.client_host = client_host
+        self.software = ""
+        """Name and version of the client's software, if its ApiVersions has them (KIP-511)."""
         self.waiting: deque[PendingRequest] = deque()
         self._clock = clock
         self._on_request = on_request
@@ -161,6 +163,8 @@ class ProxiedConnection:
         if key in _REQUESTS_READ and size <= READ_BYTES:
             return ReadPlan(size)
         self.waiting.append(pending)
+        if key == ApiKey.API_VERSIONS and pending.readable and size <= _LONGEST_HEADER:
+            return ReadPlan(size)
         return ReadPlan(_REQUEST_HEAD)
 
     def _request_ends(self, size: int, part: bytes) -> None:
@@ -169,6 +173,9 @@ class ProxiedConnection:
         if pending.key == ApiKey.PRODUCE:
             if _acknowledged(part, pending.version):
                 self.waiting.append(pending)
+            return
+        if pending.key == ApiKey.API_VERSIONS and pending.readable and len(part) == size:
+            self.software = _software(part, pending.version)
             return
         if pending.key == ApiKey.SASL_HANDSHAKE and pending.version == 0:
             raise DecodeError("after SaslHandshake of version 0 comes what is no frame of Kafka's", 0, "SaslHandshake")
@@ -262,3 +269,13 @@ def _acknowledged(part: bytes, version: int) -> bool:
         return bool(_unpack_short(part, offset)[0])
     except (IndexError, struct.error):
         raise DecodeError("a Produce that ends too soon", offset, "ProduceRequest") from None
+
+
+def _software(part: bytes, version: int) -> str:
+    """Return name and version of the software in an ApiVersions; empty if it has none."""
+    try:
+        *_, offset = decode_request_header(part)
+        request: Any = APIS[ApiKey.API_VERSIONS].request.decoder(version)(part, offset)[0]
+    except DecodeError:
+        return ""
+    return f"{request.client_software_name} {request.client_software_version}".strip()

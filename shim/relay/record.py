@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kafka_shim.apis.keys import ApiKey
@@ -234,7 +234,13 @@ def _exchange(pending: PendingRequest, answer: Message) -> Event:
         "error": error,
         "correlation_id": pending.correlation_id,
         "arrived": pending.arrived,
-    }
+    } | ({"software": pending.connection.software} if _names_software(pending, request) else {})
+
+
+def _names_software(pending: PendingRequest, request: Mapping[str, Any]) -> bool:
+    """True for a request to join with known software."""
+    is_join = pending.api == "JoinGroup" or request.get("member_epoch") == 0
+    return is_join and bool(pending.connection.software)
 
 
 def _commit(request: Any, answer: Any) -> Event:

@@ -31,6 +31,13 @@ _ENDS: Final[dict[str, str]] = {
     Cause.PENDING_SYNC_EXPIRED: "removed",
 }
 """Changes of the members whose end is the cause of a rebalance."""
+_OF_LINES: Final = {
+    SignName.EXPIRED: Cause.SESSION_EXPIRED,
+    SignName.LEFT: Cause.MEMBER_LEFT,
+    SignName.JOINED: Cause.NEW_MEMBER,
+    SignName.STATIC_JOINED: Cause.NEW_MEMBER,
+}
+"""The cause that a line about a member is, for a broker without reasons."""
 _METHODS: Final = {SignName.ASSIGNED: "assignment", SignName.LEFT: "departure"}
 """Names of methods that differ from the name of their sign."""
 
@@ -45,6 +52,8 @@ class Round:
     ended: int | None = None
     ends: list[tuple[str, int]] = field(default_factory=list)
     not_rejoined: tuple[str, ...] = ()
+    is_initial: bool = False
+    """True if the group was empty: no member had partitions."""
 
 
 class ClassicStory:
@@ -62,8 +71,10 @@ class ClassicStory:
         self._round: Round | None = None
         self._assigned: int | None = None
         self._followups = 0
+        self.topic_created: int | None = None
+        """The time at which a broker last created the log of a partition, in milliseconds."""
         self._end: Sign | None = None
-        """The newest line about a member that left or expired."""
+        """The newest line about a member that came, left or expired."""
         self._held: Sign | None = None
 
     @property
@@ -125,7 +136,7 @@ class ClassicStory:
             if not self._has_gone(member, sign):
                 yield from self._goes(member, change or "", sign)
         self._followups = self._followups + 1 if grounds.cause == Cause.COOPERATIVE_FOLLOWUP else 0
-        self._round = Round(grounds.cause, trigger, sign.time or 0)
+        self._round = Round(grounds.cause, trigger, sign.time or 0, is_initial=self.state == "Empty")
         self.generation = old
         yield self._state("PreparingRebalance", sign)
 
@@ -139,9 +150,8 @@ class ClassicStory:
         """Return the cause of a rebalance with all that lines around say of it."""
         end = self._end if self._end is not None and (sign.time or 0) - (self._end.time or 0) <= _AT_ONCE_MS else None
         if not grounds.cause and end is not None and not sign.fields.get("cause"):
-            # 2.0 has no reason, but a line about the member before.
-            has_expired = end.name is SignName.EXPIRED
-            return Because(Cause.SESSION_EXPIRED if has_expired else Cause.MEMBER_LEFT, (end.member,))
+            # 2.0 and Redpanda have no reason, but a line about the member before.
+            return Because(_OF_LINES[end.name], (end.member,))
         if grounds.cause in (Cause.MEMBER_LEFT, Cause.ADMIN_REMOVED) and end is not None and end.name is SignName.LEFT:
             reason = grounds.reason or bare(end.fields.get("reason", ""))
             cause = refined(grounds.cause, reason)
@@ -150,6 +160,9 @@ class ClassicStory:
                 cause = Cause.ADMIN_REMOVED
             return grounds._replace(cause=cause, reason=reason, members=grounds.members or (end.member,))
         soon = self._assigned is not None and (sign.time or 0) - self._assigned <= _FOLLOWUP_MS
+        # A group that was empty has no partitions to give up, and a topic that was just created is a reason of its own.
+        soon = soon and not (self._round is not None and self._round.is_initial)
+        soon = soon and (self.topic_created or 0) < (self._assigned or 0)
         # A leader also joins again when topics changed, and kafka-python's soon after an assignment.
         is_rejoin = grounds.cause == Cause.SUBSCRIPTION_CHANGED and not grounds.reason
         if is_rejoin and soon and self._followups < _FOLLOWUPS:
@@ -279,6 +292,7 @@ class ClassicStory:
         yield self._change(sign.member, "pending", sign)
 
     def _joined(self, sign: Sign) -> Iterator[Event]:
+        self._end = sign
         yield from self._add(sign.member, sign)
 
     _static_joined = _joined
@@ -319,6 +333,10 @@ class ClassicStory:
         yield from self._goes(sign.member, "expired", sign)
 
     def _departure(self, sign: Sign) -> Iterator[Event]:
+        end = self._end
+        if end is not None and end.name is SignName.EXPIRED and end.member == sign.member and sign.member:
+            # Redpanda removes a member whose session is over, with a line of its own.
+            return
         self._end = sign
         yield from self._goes(sign.member, "left", sign)
 

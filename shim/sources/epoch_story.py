@@ -14,6 +14,8 @@ from kafka_shim.sources.reasons import bare, refined
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.trace.causes import Cause
 
+NOBODY: Final = "0"
+"""The hash of the topics of a group without members."""
 _SAME_REQUEST_MS: Final = 2_000
 """The lines of one request come within this time, on a busy machine too."""
 _REFRESHED_MS: Final = 60_000
@@ -39,13 +41,10 @@ _CONSEQUENCES: Final = frozenset({SignName.SUBSCRIBED, SignName.TOPICS_CHANGED, 
 
 
 class GroupStory(ClassicStory):
-    """Turns the signs of one group into events. `topic_created` is the time at which a broker last created the log of a
-    partition, in milliseconds.
-    """
+    """Turns the signs of one group into events."""
 
     def __init__(self, group: str) -> None:
         super().__init__(group)
-        self.topic_created: int | None = None
         self._cause_line: Sign | None = None
         self._hash: str | None = None
         self._kind = "consumer"
@@ -67,7 +66,9 @@ class GroupStory(ClassicStory):
         self._hash = sign.fields.get("hash")
         self._cause_line = None
         yield self.event("epoch", sign, generation=self.generation, cause=cause, trigger=trigger)
-        if self._kind != "consumer":
+        if self._hash == NOBODY and not self.members:
+            yield self._state("Empty", sign)
+        elif self._kind != "consumer":
             before, self.state = self.state, "Assigning"
             yield self.event(
                 "state",

@@ -17,14 +17,16 @@ from kafka_shim.sources.clients import ClientLogs, offset_text
 from kafka_shim.sources.java import JAVA
 from kafka_shim.sources.new_broker import NEW_BROKER
 from kafka_shim.sources.old_broker import OLD_BROKER
+from kafka_shim.sources.overruns import find_overruns
 from kafka_shim.sources.reading import log_of
+from kafka_shim.sources.redpanda import REDPANDA
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.sources.story import Story, head
 from kafka_shim.trace.history import GroupHistory
 
 Event = dict[str, Any]
 
-PROGRAMS: Final = (OLD_BROKER, NEW_BROKER, *CLIENTS)
+PROGRAMS: Final = (OLD_BROKER, NEW_BROKER, REDPANDA, *CLIENTS)
 """All programs, in the order in which a line tries them."""
 NAMELESS: Final = "(its name is not in the log)"
 """The name of a group if its clients do not print it."""
@@ -65,6 +67,7 @@ class Mixture:
     def finish(self, history: GroupHistory) -> None:
         """Complete the history of a group: libraries, versions, members with a log, limits of the logs."""
         self._clients.describe_members(history)
+        find_overruns(history, self._clients.of_group(history.group))
         history.broker_versions = tuple(sorted(self._broker_versions.get(history.group, ())))
         history.of_clients = history.group not in self._of_broker
         history.limits = tuple(self._limits.get(history.group, ()))

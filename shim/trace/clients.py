@@ -6,6 +6,7 @@ where they do not, the library is unknown and Kafka's own names of settings are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
@@ -118,11 +119,30 @@ def library_of_id(client_id: str) -> tuple[Library, str]:
     return Library.UNKNOWN, ""
 
 
+def library_of_software(software: str) -> tuple[Library, str]:
+    """Return the library and its version of the software that a client names in ApiVersions: `sarama 1.31.0`."""
+    name, _, version = software.partition(" ")
+    wrapped = _WRAPPED.search(version)
+    if wrapped is not None:
+        return Library.LIBRDKAFKA, wrapped[1]
+    library = _SOFTWARE.get(name, Library.UNKNOWN)
+    return library, version.removeprefix("v") if library else ""
+
+
 def refined(library: Library, api: str, version: int) -> Library:
     """Return the library of a member once more of its requests are known: some libraries join in the same way."""
     return _REFINED.get((library, api, version), library)
 
 
+_WRAPPED: Final = re.compile(r"rdkafka-v?(\d+\.\d+\.\d+)")
+"""The version of librdkafka in that of a library around it."""
+_SOFTWARE: Final[Mapping[str, Library]] = {
+    "apache-kafka-java": Library.JAVA,
+    "librdkafka": Library.LIBRDKAFKA,
+    "kafka-python": Library.KAFKA_PYTHON,
+    "kgo": Library.FRANZ_GO,
+    "sarama": Library.SARAMA,
+}
 _FRANZ: Final = "group lifecycle"
 _SARAMA_MS: Final = 60_000
 """The default of Consumer.Group.Rebalance.Timeout; kafka-python sends its poll interval, 300 s by default."""

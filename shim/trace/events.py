@@ -102,6 +102,9 @@ class Exchange(Event):
     request: Annotated[dict[str, Any], "the request's fields; bytes as their length"]
     answer: Annotated[dict[str, Any], "the answer's fields; bytes as their length"]
     error: Annotated[int, "error code of the answer, 0 for none"]
+    software: NotRequired[
+        Annotated[str, "name and version of the client's software, in a request to join that passed a relay"]
+    ]
     nth: NotRequired[
         Annotated[
             int, "its number among equal errors of one client, if it is the second, the fourth, the eighth and so on"

@@ -18,6 +18,7 @@ from kafka_shim.trace.clients import (
     library_of,
     library_of_consumer,
     library_of_id,
+    library_of_software,
     refined,
     shows_poll_interval,
 )
@@ -363,6 +364,8 @@ class GroupHistory:
         elif error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
             member = self.members.get(member_id)
             self.refusals.join(event, at, Library.UNKNOWN if member is None else member.library)
+        if "software" in event and member_id:
+            self._software(self.member(member_id), event["software"])
         sender = self.members.get(member_id or self.joined_on.get(event.get("conn", -1), ""))
         if sender is not None:
             sender.library = refined(sender.library, api, event["version"])
@@ -393,6 +396,10 @@ class GroupHistory:
                 self._leave_reason(leaver["member_id"], leaver.get("reason") or "")
         elif api == "OffsetCommit" and error in _LOST - {ErrorCode.REBALANCE_IN_PROGRESS} and member_id:
             self.member(member_id).refused += 1
+
+    def _software(self, member: Member, software: str) -> None:
+        library, version = library_of_software(software)
+        member.library, member.version = library or member.library, version or member.version
 
     def _on_error(self, event: Mapping[str, Any], at: float) -> None:
         """Learn from an error that a process still runs whose member is no longer in the group."""

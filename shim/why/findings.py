@@ -143,6 +143,7 @@ class _Search:
             self.latest.add(rebalance)
             self._others(rebalance, until, self.latest)
             self._phases(rebalance, self.latest)
+            self._nameless(rebalance, self.latest)
             if before is not None:
                 self._revocation(before, rebalance)
             before = rebalance
@@ -452,7 +453,7 @@ class _Search:
             finding = self.finding(Diagnosis.FLAPPING, member)
             finding.count = turns
             return finding
-        if len(clients) < 2:
+        if len(clients) < 2 and not self._was_emptied():
             return self.finding(Diagnosis.RESTART, member)
         return self.finding(Diagnosis.DEPLOY if self._was_empty() else Diagnosis.ROLLING_RESTART)
 
@@ -475,6 +476,18 @@ class _Search:
             self._silence(rebalance)
         elif slow is None and main.code not in (Diagnosis.GHOST, Diagnosis.PAUSED_MEMBER, Diagnosis.CRASH_LOOP):
             self._all_slow(rebalance, main)
+
+    def _nameless(self, rebalance: Rebalance, main: Finding) -> None:
+        """Add a long wait in the log of a broker: it has no line about the last to join."""
+        is_known = main.is_trouble or rebalance.initial or bool(rebalance.joins or rebalance.dropped)
+        if is_known or not rebalance.lines or self.history.of_clients or isinstance(rebalance, Reconciliation):
+            return
+        waited = (rebalance.ended or rebalance.started) - rebalance.started
+        if waited > HEARTBEAT_SECONDS + LONG_S:
+            finding = self.finding(Diagnosis.SLOW_MEMBER)
+            finding.count += 1
+            finding.took(waited, rebalance)
+            finding.add(rebalance)
 
     def _all_slow(self, rebalance: Rebalance, main: Finding) -> None:
         """Add members that took long to join again, and equally long, so that none of them is the slow one."""
@@ -556,6 +569,11 @@ class _Search:
         remaining = {topic for topic, _ in rebalance.owned_after}
         has_more = any(each[0] in topics for each in rebalance.owned_after.keys() - rebalance.owned_before.keys())
         return has_more or bool(remaining and topics - remaining)
+
+    def _was_emptied(self) -> bool:
+        """True if a group of several members was empty and has several again: the log of a broker names few of them."""
+        sizes = [each.size or 0 for each in self.rebalances if each.initial]
+        return self.history.is_of_log and len(sizes) > 1 and min(sizes) > 1
 
     def _was_empty(self) -> bool:
         """True if all members had left before the first came back."""

@@ -1,8 +1,8 @@
 """`FAULTS`: known faults of clients and brokers that rebalance groups, by version, with the release that mends each.
 
-A fault fits a group if all versions that are known of its product are concerned, and what happened looks like it. It
-knows no lines of logs: `upgrades.py` turns faults that fit into remedies. Sources: the change logs and issues that each
-row names; the releases of Kafka by the branches on which its commits are.
+A fault fits a group if all known versions of its product have it, and the rebalances look like it. It knows no lines of
+logs; `upgrades.py` makes remedies of the fitting faults. Sources: the change logs and issues in each row; for releases
+of Kafka, the branches with its commits.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ Version = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """A fault of `product` from version `since` on, empty if that is not known, up to the releases in `mended`, the
-    first of each branch that is mended; all later ones are.
+    """A fault of `product` from version `since` on, empty if unknown, up to the releases in `mended`: the first of each
+    branch without it, as are all later ones.
 
-    `codes` are the findings that it may be the reason of, all if it is empty, `fits` whether one looks like it. `sign`
-    says that in words, `happens` what goes wrong. With `is_telling` the sign alone is enough to name it where the
+    `codes` are the findings that it may explain, all if it is empty; `fits` decides whether one looks like it. `sign`
+    is that in words, `happens` its effect. With `is_telling` the sign alone is enough to name it where the
     version is unknown.
     """
 

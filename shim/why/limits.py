@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.history import GroupHistory
+from kafka_shim.trace.history import MISSED_POLL, GroupHistory
 from kafka_shim.trace.members import Member
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
@@ -30,7 +30,8 @@ def limits_of(
     limits = [
         *(_refused(history, findings), _expired(history, names), _departures(history, names), _unsaid(rebalances)),
         *(_late(rebalances, findings), _leader(history, rebalances, names)),
-        *(_subscriptions(rebalances), "" if history.is_of_topic else _epochs(rebalances)),
+        *(_subscriptions(rebalances), _returned(history, names)),
+        "" if history.is_of_topic else _epochs(rebalances),
     ]
     return tuple(filter(None, limits))
 
@@ -54,6 +55,17 @@ def _expired(history: GroupHistory, names: Names) -> str:
     return f"whether {some(members, names)} died or stood still; add its log: it ends, starts again, or has a gap"
 
 
+def _returned(history: GroupHistory, names: Names) -> str:
+    back = (each for each in history.members.values() if each.lingered is not None and not each.has_log)
+    members = [each.member_id for each in back if not any(MISSED_POLL in life.reason for life in each.memberships)]
+    if history.epochs is None or not members:
+        return ""
+    return (
+        f"whether {some(members, names)} stood still or its application did not poll, since librdkafka sends no"
+        " heartbeats then; add its log"
+    )
+
+
 def _departures(history: GroupHistory, names: Names) -> str:
     members = [each.member_id for each in history.members.values() if _is_unsaid(each)]
     if not members or history.epochs is not None:
@@ -73,7 +85,8 @@ def _unsaid(rebalances: Sequence[Rebalance]) -> str:
 
 
 def _late(rebalances: Sequence[Rebalance], findings: Sequence[Finding]) -> str:
-    explained = {id(each) for finding in findings if finding.is_trouble for each in finding.rebalances}
+    troubles = (each for each in findings if each.is_trouble and each.members)
+    explained = {id(each) for finding in troubles for each in finding.rebalances}
     late = [
         each
         for each in rebalances

@@ -125,6 +125,8 @@ def stalled(finding: Finding) -> list[Remedy]:
 def slow_member(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
     if finding.stalled:
         return stalled(finding)
+    if not finding.members:
+        return _nameless(finding)
     member, library = history.member(finding.members[-1]), finding.library
     target = max(0.1, finding.seconds / 10)
     change = Change(think={client_of(member): target})
@@ -154,6 +156,20 @@ def slow_member(history: GroupHistory, finding: Finding, names: Names) -> list[R
             proposed=str(max(1, int(batch[0] / 10))) if batch else "a tenth",
             why=f"it joins again only when it polls; the group then waits {target:.1f} s, not {finding.seconds:.1f} s",
             change=change,
+        )
+    ]
+
+
+def _nameless(finding: Finding) -> list[Remedy]:
+    return [
+        Remedy(
+            who="all",
+            side="client",
+            setting=PROCESSING if has_partitions(finding.protocol_type) else _BEFORE_JOINING,
+            key="processing",
+            seen=f"up to {finding.seconds:.1f} s",
+            proposed="shorter than a second",
+            why="a member joins again only when this work is over; the log does not say which one was last",
         )
     ]
 

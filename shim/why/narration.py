@@ -44,6 +44,8 @@ class Line(NamedTuple):
     text: str
     wall: float | None = None
     """Seconds of Unix time, None if the event has none."""
+    where: str = ""
+    """File and line of the log that it is concluded from."""
 
     def __str__(self) -> str:
         return f"{self.seconds:8.3f}  {readable(self.group)}  {self.text}"
@@ -73,7 +75,8 @@ class Narrator:
         seconds = now - self._began
         wall = event.get("wall")
         group, kind = event.get("group") or "", event["event"]
-        return [Line(seconds, group, kind, readable(text, LONGEST_LINE), wall) for text in write(event)]
+        where = event.get("where", "")
+        return [Line(seconds, group, kind, readable(text, LONGEST_LINE), wall, where) for text in write(event)]
 
     def _member(self, event: Mapping[str, Any]) -> list[str]:
         what = _MEMBER.get(event["change"])

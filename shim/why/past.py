@@ -171,9 +171,11 @@ def placed(stays: Iterable[Stay]) -> tuple[Stay, ...]:
 
 
 def client_of(member: Member) -> str:
-    """Return the identity of a member's process across its memberships: instance id, or client id, host and place."""
+    """Return the identity of a member's process across its memberships: instance id, or client id, host and place. In a
+    log a member of KIP-848 has no client id; its member id is that of its process.
+    """
     place = "" if member.place == 1 else f" ({member.place})"
-    return member.instance_id or f"{member.client_id}{member.client_host}{place}"
+    return member.instance_id or f"{member.client_id or member.member_id}{member.client_host}{place}"
 
 
 def tell_apart(history: GroupHistory) -> None:
@@ -188,7 +190,7 @@ def tell_apart(history: GroupHistory) -> None:
     ):
         if member.instance_id:
             continue
-        of_client = places.setdefault((member.client_id, member.client_host), [])
+        of_client = places.setdefault((member.client_id or member.member_id, member.client_host), [])
         joined = member.memberships[0].joined if member.memberships else 0.0
         free = [number for number, each in enumerate(of_client) if _is_over(history, each, joined)]
         if free:

@@ -61,7 +61,7 @@ class Remedy:
     code: str = ""
     optional: bool = False
     sources: tuple[str, ...] = ()
-    """Addresses of what it is known from, of a fault that a release mends."""
+    """Addresses of its sources, for a known fault."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ _OTHERWISE: Final[dict[str, str]] = {
 _FROM_LOGS: Final[dict[str, str]] = {
     Cause.SESSION_EXPIRED: "{who} sent no heartbeat for its session timeout, {times}: it died or stood still",
     Cause.POLL_TIMEOUT_REASON: "{who} left when its poll interval was over, {times}: its application did not poll",
-    Diagnosis.PAUSED_MEMBER: "{who} stood still for longer than its session timeout, {times}",
+    Diagnosis.PAUSED_MEMBER: "{who} sent no heartbeat for its session timeout and came back, {times}",
     Diagnosis.GHOST: "{who} was gone without leaving and the group waited {seconds} for it in vain",
     Diagnosis.UNKNOWN: "no line of the log says why",
 }

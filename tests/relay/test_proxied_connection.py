@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_shim.apis.api_versions import ApiVersionsRequest
 from kafka_shim.apis.fetch import FetchResponse
 from kafka_shim.apis.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -254,3 +255,16 @@ def test_a_frame_of_no_size_breaks_the_stream() -> None:
     cut_ = Frames(4, never, lambda size, part: None)
     assert b"".join([*cut_.feed(b"\xff\xff\xff\xff"), *cut_.feed(b"abcdefgh")]) == b"\xff\xff\xff\xffabcdefgh"
     assert cut_.broken is not None
+
+
+@pytest.mark.parametrize(("version", "software"), [(3, "sarama 1.31.0"), (2, "")])
+def test_the_software_of_a_client_is_noted_and_its_request_passes(version: int, software: str) -> None:
+    seen = Seen()
+    request = ApiVersionsRequest(client_software_name="sarama", client_software_version="1.31.0")
+    data = asks(request, version)
+    assert seen.connection.from_client(data[:9]) + seen.connection.from_client(data[9:]) == data
+    assert (seen.connection.software, seen.pending, len(seen.connection.waiting)) == (software, [], 1)
+    cut = Seen()
+    broken = asks(request, 3)[:-6]
+    broken = (len(broken) - 4).to_bytes(4) + broken[4:]
+    assert (cut.connection.from_client(broken), cut.connection.software, cut.notes) == (broken, "", [])

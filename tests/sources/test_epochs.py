@@ -6,8 +6,9 @@ import pytest
 
 from kafka_shim.trace import schema
 from kafka_shim.why.explanation import Explanation, explain
-from tests.sources.broker_lines import EpochBroker, uuid
+from tests.sources.broker_lines import BEGIN_MS, EpochBroker, uuid
 from tests.sources.test_story import causes, history_of, read
+from tests.sources.test_versions import answer
 
 ONE, TWO = uuid(1), uuid(2)
 RELEASES = ["4.0", "4.2", "4.4"]
@@ -137,3 +138,59 @@ def test_the_two_brackets_of_a_streams_group_are_read(tmp_path: Path) -> None:
     explanation = explanation_of(tmp_path, broker)
     assert explanation.history.kind == "streams"
     assert causes(explanation.history) == [(2, "NEW_MEMBER", ONE), (3, "SESSION_EXPIRED", ONE)]
+
+
+def test_members_of_new_ids_are_other_processes(tmp_path: Path) -> None:
+    broker = EpochBroker("4.4")
+    three = uuid(3)
+    broker.joins(0, ONE, 2, 11)
+    broker.joins(100, TWO, 3, 11)
+    broker.joins(103, three, 4, 11)
+    for number, member in enumerate((three, ONE, TWO)):
+        broker.says(200 + number / 10, f"Member {member} left the consumer group.")
+        broker.epoch(200.001 + number / 10, 5 + number, 0 if member == TWO else 11)
+    explanation = explanation_of(tmp_path, broker)
+    assert explanation.history.state == "Empty"
+    assert [each.code for each in explanation.advice.findings] == ["SCALE_OUT", "START", "SHUTDOWN"]
+
+
+def missed(broker: EpochBroker, times: int, stays: tuple[float, ...]) -> EpochBroker:
+    """A member whose session runs out so long after each join, and that comes back under its id."""
+    broker.joins(0, ONE, 2, 11)
+    at, epoch = 10.0, 3
+    for stay in stays[:times]:
+        broker.joins(at, TWO, epoch, 11)
+        broker.says(at + stay, f"Member {TWO} fenced from the group because the member session expired.")
+        broker.epoch(at + stay + 0.001, epoch + 1, 11)
+        at, epoch = at + stay + 6, epoch + 2
+    broker.joins(at, TWO, epoch, 11)
+    return broker
+
+
+@pytest.mark.parametrize(
+    ("times", "stays", "code"),
+    [
+        (3, (55.0, 55.1, 55.2), "POLL_TIMEOUT_REASON"),
+        (2, (55.0, 55.1), "PAUSED_MEMBER"),
+        (3, (55.0, 70.0, 48.0), "PAUSED_MEMBER"),
+    ],
+)
+def test_sessions_that_run_out_equally_long_after_each_join_are_missed_polls(
+    tmp_path: Path, times: int, stays: tuple[float, ...], code: str
+) -> None:
+    (tmp_path / "server.log").write_bytes(missed(EpochBroker("4.4"), times, stays).text)
+    found = answer("billing", tmp_path / "server.log")
+    assert [each["code"] for each in found["findings"] if each["trouble"]] == [code]
+    is_open = any("stood still or its application did not poll" in each for each in found["cannot_tell"])
+    assert is_open is (code == "PAUSED_MEMBER")
+
+
+def test_the_log_of_librdkafka_tells_a_missed_poll_from_a_pause(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_bytes(missed(EpochBroker("4.4"), 1, (55.0,)).text)
+    at = BEGIN_MS / 1000 + 20
+    text = "Application maximum poll interval (10000ms) exceeded by 88ms (adjust max.poll.interval.ms): leaving group"
+    (tmp_path / "app.log").write_text(f"%4|{at:.3f}|MAXPOLL|report#consumer-1| [thrd:main]: {text}\n")
+    found = answer("billing", tmp_path / "server.log", tmp_path / "app.log")
+    trouble = next(each for each in found["findings"] if each["trouble"])
+    assert (trouble["code"], trouble["client"]) == ("POLL_TIMEOUT_REASON", "report")
+    assert found["remedies"][0]["setting"] == "max.poll.interval.ms"

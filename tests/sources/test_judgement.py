@@ -152,3 +152,50 @@ def test_the_refused_requests_of_an_older_process_are_a_fight_for_its_instance_i
     assert [(each.code, each.client) for each in explained(tmp_path, broker).troubles] == [
         ("DUPLICATE_INSTANCE_ID", "i"),
     ]
+
+
+def rejoins(broker: Broker, at: float, old: int) -> None:
+    cause = f"Updating metadata for member {TWO} during Stable; client reason: not provided"
+    broker.preparing(at, old, cause)
+    broker.round(at + 0.2, old + 1, ONE, 2)
+
+
+@pytest.mark.parametrize(("is_first", "topic_grew"), [(True, False), (False, True), (False, False)])
+def test_a_group_that_was_empty_or_whose_topic_grew_has_no_follow_up(
+    tmp_path: Path, is_first: bool, topic_grew: bool
+) -> None:
+    broker = started("3.9")
+    if is_first:
+        broker = Broker("3.9")
+        broker.new_member(0, ONE, 0, "Empty")
+        broker.id_given(1, TWO, "PreparingRebalance")
+        broker.round(3, 1, ONE, 2)
+    if topic_grew:
+        text = "Created log for partition orders-4 in /data/orders-4 with properties {}"
+        broker.write(21.2, text, logger="kafka.log.LogManager")
+        broker.lines[-1] = broker.lines[-1].replace("[GroupCoordinator 0]: ", "")
+    rejoins(broker, 4.5 if is_first else 22.5, 1 if is_first else 2)
+    cause = explained(tmp_path, broker).last.cause
+    assert cause == ("SUBSCRIPTION_CHANGED" if is_first or topic_grew else "COOPERATIVE_FOLLOWUP")
+
+
+def test_a_long_wait_names_no_member_and_says_so(tmp_path: Path) -> None:
+    broker = started("3.9")
+    broker.new_member(100, THREE, 2, "Stable")
+    broker.round(105, 3, ONE, 3)
+    explanation = explained(tmp_path, broker)
+    assert [(each.code, each.client, round(each.seconds)) for each in explanation.troubles] == [("SLOW_MEMBER", "", 5)]
+    assert "waited up to 5.0 s for a member to join again" in explanation.verdict
+    assert [each.who for each in explanation.advice.remedies] == ["all"]
+    assert "which member joined last in a long rebalance; add the logs of the members" in explanation.limits
+
+
+def test_a_group_that_was_empty_and_is_as_large_again_was_deployed(tmp_path: Path) -> None:
+    broker = Broker("2.8")
+    broker.new_member(0, ONE, 0, "Empty")
+    broker.round(3, 1, ONE, 3)
+    broker.leaves(100, TWO, 1)
+    broker.empty(101, 2)
+    broker.new_member(103, f"app-2-{uuid(12)}", 2, "Empty")
+    broker.round(106, 3, f"app-2-{uuid(12)}", 3)
+    assert [each.code for each in explained(tmp_path, broker).advice.findings] == ["DEPLOY", "START"]

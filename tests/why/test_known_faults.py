@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.clients import Library
+from kafka_shim.trace.clients import Library, library_of_software
 from kafka_shim.trace.epochs import Epochs
 from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.members import Member
@@ -152,3 +152,17 @@ def test_versions_are_compared_by_their_numbers() -> None:
 def test_the_page_has_the_table() -> None:
     assert table() in PAGE.read_text(), "run `python -m tests.why.faults_page`"
     assert all((Path(__file__).parents[2] / "docs" / page).exists() for page in ("known-faults.md", "why.md"))
+
+
+@pytest.mark.parametrize(
+    ("software", "library", "version"),
+    [
+        ("sarama 1.31.0", Library.SARAMA, "1.31.0"),
+        ("kgo v1.15.3", Library.FRANZ_GO, "1.15.3"),
+        ("librdkafka 2.12.1", Library.LIBRDKAFKA, "2.12.1"),
+        ("confluent-kafka-python 2.3.0-rdkafka-2.3.0", Library.LIBRDKAFKA, "2.3.0"),
+        ("something 1.0", Library.UNKNOWN, ""),
+    ],
+)
+def test_software_names_a_library(software: str, library: Library, version: str) -> None:
+    assert library_of_software(software) == (library, version)

@@ -13,6 +13,7 @@ from kafka_shim.cli import cli
 from kafka_shim.testing import CoordinatorServer
 from tests.browser import DRAWN, Browser
 from tests.lab.test_replay import record
+from tests.sources.broker_lines import life
 from tests.why.simulated import recorded
 from tests.why.test_remedies import a_member_is_slow_to_join
 
@@ -114,3 +115,33 @@ def test_a_page_of_one_file_has_the_text_of_why_and_links_to_rebalances(
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     assert browser.violations() == []
     assert browser.errors == []
+
+
+@pytest.mark.parametrize(("dark", "width"), [(False, 1100), (True, 420)])
+def test_the_page_says_what_is_concluded_from_a_log_and_from_which_lines(
+    browser: Browser, tmp_path: Path, dark: bool, width: int
+) -> None:
+    log, trace, html = tmp_path / "server.log", tmp_path / "trace.jsonl", tmp_path / "run.html"
+    log.write_bytes(life("4.4"))
+    for command in (
+        ["trace", "from-log", str(log), "--out", str(trace)],
+        ["trace", "export", str(trace), "--html", str(html), "--no-replay"],
+    ):
+        assert CliRunner().invoke(cli, command).exit_code == 0
+    browser.open(html.as_uri(), dark=dark, width=width)
+    browser.wait("page.model.groups.size === 1")
+    browser.evaluate("(open(1), 1)")
+    drawer = browser.evaluate("document.querySelector('#drawer').innerText")
+    lines = browser.evaluate("page.model.groups.get('billing').rebalances[1].lines")
+    assert f"from lines of a log: {lines[0]} to {lines[1]}" in drawer
+    assert lines[0].startswith("server.log:")
+    assert "a log does not show partition-seconds" in drawer
+    chips = "[...document.querySelectorAll('#rebalances .chip')]"
+    assert browser.evaluate(f"{chips}.length && {chips}.every((each) => each.title && each.matches('.inferred'))")
+    assert "dotted edges" in browser.evaluate("document.querySelector('#legend').textContent")
+    assert browser.evaluate(
+        "(() => { const group = page.model.groups.get('billing');"
+        " return layout(group, group.first, group.last, 900, group.last).chips.every((each) => each.inferred); })()"
+    )
+    assert browser.errors == []
+    assert browser.violations() == []

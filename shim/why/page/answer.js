@@ -47,7 +47,8 @@ function whatToDo({ remedies, advice }) {
 /** Those that findings name, the costliest first. */
 function whoOf(findings) {
   const troubles = findings.filter((each) => each.trouble);
-  return [...new Set((troubles.length ? troubles : findings).map((each) => each.client).filter((name) => name))].slice(0, 3).join(", ");
+  const names = [...new Set((troubles.length ? troubles : findings).map((each) => each.client).filter((name) => name))].slice(0, 3).join(", ");
+  return names || (troubles.length ? "it is not known" : "");
 }
 
 /** The answer about the whole group, as long as no rebalance is open. */
@@ -67,6 +68,11 @@ function renderAnswer(group) {
 }
 
 const percent = (share) => `${Math.round(100 * share)} %`;
+
+/** Where a rebalance is concluded from, if no coordinator told it: lines of a log with their place, or a relay. */
+function originOf({ lines }) {
+  return lines.length ? `from lines of a log: ${[...new Set(lines)].join(" to ")}` : "from requests and answers that passed a relay";
+}
 
 /** The rebalance in which members waited longest, with its share of all waiting; null if none stands out. */
 function worstOf(group, now) {
@@ -89,7 +95,7 @@ function fillDrawer(group, rebalance) {
   const total = phases.reduce((sum, phase) => sum + phase.seconds, 0) || 1;
   const worst = worstOf(group, nowOf(group));
   const title = element("h3", "", `${rebalance.epoch ? "Epoch" : "Generation"} ${rebalance.before < 0 ? "none" : rebalance.before} → ${rebalance.generation ?? "not reached"}, ${clock(rebalance.started)} `,
-    chip(rebalance.cause), ...(worst && group.rebalances[worst.index] === rebalance ? [" ", element("b", "badge", `the worst: ${percent(worst.share)} of the waiting`)] : []));
+    chip(rebalance.cause, rebalance.inferred), ...(worst && group.rebalances[worst.index] === rebalance ? [" ", element("b", "badge", `the worst: ${percent(worst.share)} of the waiting`)] : []));
   const longest = phases.filter((phase) => phase.members.length && phase.name !== "initial delay").reduce((best, phase) => (phase.seconds > (best?.seconds ?? 0.05) ? phase : best), null);
   // A wait for a heartbeat is nobody's: then the member that began the rebalance is named.
   const isLong = longest && (longest.seconds > HEARTBEAT_S || !rebalance.trigger);
@@ -113,7 +119,8 @@ function fillDrawer(group, rebalance) {
   for (const [waits, whom] of rebalance.waited ?? []) more.push(["waited", `${group.nameOf(waits)} for ${group.nameOf(whom)}`]);
   if (rebalance.dropped.length) more.push(["dropped", rebalance.dropped.map((id) => group.nameOf(id)).join(", ")]);
   if (rebalance.moved !== null) more.push(["moved", `${rebalance.moved} ${group.kind === "streams" ? "task" : "partition"}${rebalance.moved === 1 ? "" : "s"}${detail?.moved ? `, ${detail.moved.needed} had to` : ""}`]);
-  if (detail) more.push(["cost", `${rebalance.epoch ? "" : `${detail.member_seconds === null ? "unknown" : detail.member_seconds.toFixed(1)} member-seconds, `}${detail.partition_seconds.toFixed(1)} partition-seconds`]);
+  if (detail) more.push(["cost", `${rebalance.epoch ? "" : `${detail.member_seconds === null ? "unknown" : detail.member_seconds.toFixed(1)} member-seconds, `}${detail.partition_seconds === null ? "a log does not show partition-seconds" : `${detail.partition_seconds.toFixed(1)} partition-seconds`}`]);
+  if (rebalance.inferred) more.push(["inferred", originOf(rebalance)]);
   const closing = button("Close", close);
   closing.className = "close";
   drawer.replaceChildren(closing, title, element("div", "columns", facts("answer", answer), facts("more", more)));
@@ -122,14 +129,21 @@ function fillDrawer(group, rebalance) {
 }
 
 /** As `kafka-shim why` prints it: who changes what, why, and what came of it when the past was played with and without. */
-function remedyOf({ who, side, setting, seen, proposed, why, price, grade, before, after }) {
+function remedyOf({ who, side, setting, seen, proposed, why, price, grade, before, after, sources, lines }) {
   const change = element("strong", "", `${who}, ${side}: ${setting}, ${seen} → ${proposed}`);
   const names = { rebalances: "rebalances", moved: "partitions moved", partition_seconds: "partition-seconds stopped" };
   const short = (value) => (Number.isInteger(value) ? value : value.toFixed(1));
   const played = before && after ? Object.keys(names).filter((name) => before[name] !== after[name])
     .map((name) => `${short(before[name])} → ${short(after[name])} ${names[name]}`).join(", ") : "";
   const sure = played ? `replayed: ${played}` : grade === "likely" ? "likely, not replayed" : "the requests do not show why";
-  return [change, element("br", ""), `${why}${price ? `; ${price}` : ""}`, element("br", ""), element("span", "faint", sure)];
+  const places = lines?.length ? [element("br", ""), element("span", "faint", `see ${lines.join(", ")}`)] : [];
+  const links = (sources ?? []).flatMap((address, place) => {
+    const link = element("a", "", address);
+    link.href = address;
+    return [place ? ", " : "known: ", link];
+  });
+  const end = links.length ? element("span", "", ...links) : element("span", "faint", sure);
+  return [change, element("br", ""), `${why}${price ? `; ${price}` : ""}`, element("br", ""), end, ...places];
 }
 
 let linked = location.hash;

@@ -16,6 +16,8 @@ const UNKNOWN_MEMBER_ID = 25;
 const HEARTBEAT = 3, INTERVAL = "waiting for the assignment interval";
 /** The kinds of groups that have epochs, and members with a target; an event's `rule` names them. A streams group has tasks. */
 const WITH_EPOCHS = new Set(["consumer", "share", "streams"]);
+/** Events about a rebalance: a log has a place for each. */
+const OF_REBALANCES = new Set(["state", "round", "assignment", "epoch", "target"]);
 
 /** A group as its events tell it. Times are seconds of Unix time. */
 class Group {
@@ -145,6 +147,8 @@ class Group {
         this.exchanged(event, at, line);
         break;
     }
+    const current = this.rebalances[this.rebalances.length - 1];
+    if (current && event.where !== undefined && OF_REBALANCES.has(event.event)) current.lines = [current.lines[0] ?? event.where, event.where];
   }
 
   /** Nobody is left who could join. */
@@ -157,6 +161,7 @@ class Group {
     this.rebalances.push({
       cause: event.cause || "unknown", trigger: event.trigger, started: at, ended: null, assigned: null, synced: null, initial,
       before: this.generation, generation: null, leader: "", waits: [], dropped: [], members: [], moved: null, division: null, resumed: new Set(), seq: event.seq,
+      inferred: Boolean(event.inferred), lines: event.where === undefined ? [] : [event.where],
     });
     return this.rebalances[this.rebalances.length - 1];
   }
@@ -203,7 +208,7 @@ class Group {
       before.ended ??= at;
     }
     const current = this.begin(event, at, this.present.length === 1 && this.present[0].id === event.trigger);
-    Object.assign(current, { epoch: true, inferred: Boolean(event.inferred), generation: event.generation, before: event.generation - 1, due: at + (event.waits_ms ?? 0) / 1000, targeted: null, released: null, settled: new Map(), waited: [] });
+    Object.assign(current, { epoch: true, generation: event.generation, before: event.generation - 1, due: at + (event.waits_ms ?? 0) / 1000, targeted: null, released: null, settled: new Map(), waited: [] });
     current.members = this.present.map((member) => member.id);
     this.generation = event.generation;
     if (!current.members.length) current.assigned = current.ended = at;

@@ -68,7 +68,7 @@ function renderGroup(group, now) {
   $("#group-title").textContent = then ? `${group.name}: ${then.to} as of ${clock(page.moment)} (now ${present})` : `${group.name}: ${present}`;
   $("#verdict").textContent = page.why?.group === group.name ? page.why.verdict : "";
   const hatched = group.kind === "share" ? "several may own the same" : group.hasEpochs ? "hatched while it is to give some of it up" : "hatched while it stands still";
-  $("#legend").textContent = `A bar is what a member owns; ${hatched}; a dashed frame: all wait for this member; below it requests, red if refused; a shade over all lanes is a rebalance.`;
+  $("#legend").textContent = `A bar is what a member owns; ${hatched}; a dashed frame: all wait for this member; below it requests, red if refused; a shade over all lanes is a rebalance${group.rebalances.some((each) => each.inferred) ? ", with dotted edges if it is concluded from a log or by a relay" : ""}.`;
   const worst = worstOf(group, now);
   fillRows($("#rebalances tbody"), group.rebalances.map((rebalance, index) => {
     const phases = phasesOf(rebalance, now);
@@ -76,7 +76,7 @@ function renderGroup(group, now) {
     const took = seconds(phases.reduce((sum, phase) => sum + phase.seconds, 0));
     return {
       key: rebalance.seq ?? rebalance.started, selected: index === page.selected, cells: [
-        { text: clock(rebalance.started), press: () => open(index) }, `${rebalance.before < 0 ? "none" : rebalance.before} → ${rebalance.generation ?? "…"}`, { cause: rebalance.cause },
+        { text: clock(rebalance.started), press: () => open(index) }, `${rebalance.before < 0 ? "none" : rebalance.before} → ${rebalance.generation ?? "…"}`, { cause: rebalance.cause, inferred: rebalance.inferred },
         rebalance.trigger ? group.nameOf(rebalance.trigger) : "",
         { className: worst?.index === index ? "number worst" : "number", text: worst?.index === index ? `${took}, ${percent(worst.share)} of all` : took },
         longest.name + (longest.member ? ` (${group.nameOf(longest.member)})` : ""), rebalance.moved ?? "",

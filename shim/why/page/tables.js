@@ -2,7 +2,7 @@
 // Tables that are filled again and again: rows stay where their key stays, so that the focus in them survives.
 "use strict";
 
-/** Text, a number, an element, `{text, className}`, a button `{text, press}` or a cause `{cause}`. */
+/** Text, a number, an element, `{text, className}`, a button `{text, press}` or a cause `{cause, inferred}`. */
 function fillCell(td, cell) {
   if (typeof cell === "number" || cell?.className) td.className = cell.className ?? "number";
   if (cell instanceof Node) {
@@ -12,7 +12,7 @@ function fillCell(td, cell) {
     td.firstChild.onclick = cell.press;
     if (td.textContent !== cell.text) td.firstChild.textContent = td.title = cell.text;
   } else if (cell?.cause) {
-    if (td.textContent !== cell.cause) td.replaceChildren(chip(cell.cause));
+    if (td.textContent !== cell.cause) td.replaceChildren(chip(cell.cause, cell.inferred));
   } else {
     const text = String(cell?.text ?? cell);
     if (td.textContent !== text) td.textContent = text;
@@ -61,9 +61,14 @@ function button(text, press) {
 
 const CALM_CAUSES = new Set(["NEW_MEMBER", "MEMBER_LEFT", "COOPERATIVE_FOLLOWUP"]);
 
-function chip(cause) {
+/** A cause; with a dotted edge if no coordinator told it. */
+function chip(cause, inferred = false) {
   const made = document.createElement("span");
   made.className = CALM_CAUSES.has(cause) ? "chip" : "chip bad";
+  if (inferred) {
+    made.classList.add("inferred");
+    made.title = "concluded from a log or by a relay";
+  }
   made.textContent = cause;
   return made;
 }

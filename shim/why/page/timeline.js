@@ -57,7 +57,7 @@ function layout(group, from, to, width, now, above = -Infinity, below = Infinity
         const top = seen.get(wait.member);
         if (top !== undefined) awaited.push({ member: wait.member, top, seconds: wait.to - wait.from, left: Math.max(name, x(wait.from)), right: Math.min(width, x(wait.to)) });
       }
-      chips.push({ index, cause: rebalance.cause, label: rebalance.cause + share, left: Math.max(name, x(rebalance.started)), right: Math.min(width, Math.max(x(end), x(rebalance.started) + 2)) });
+      chips.push({ index, cause: rebalance.cause, inferred: rebalance.inferred, label: rebalance.cause + share, left: Math.max(name, x(rebalance.started)), right: Math.min(width, Math.max(x(end), x(rebalance.started) + 2)) });
     }
   });
   return { name, things: group.kind === "streams" ? "tasks" : "partitions", lanes, seen, bars, pauses, awaited, marks, chips, x };
@@ -154,6 +154,7 @@ function draw(scene, group, from, to, selected, now, moment = null) {
     pen.globalAlpha = chip.index === selected ? 0.35 : 0.6;
     pen.fillRect(chip.left, 0, chip.right - chip.left, bottom);
     pen.globalAlpha = 1;
+    if (chip.inferred) dotted(pen, chip, bottom, colours);
   }
   axis(pen, plan, from, to, width, height, colours);
   pen.save();
@@ -216,6 +217,20 @@ function drawLanes(pen, plan, colours) {
     pen.fillStyle = mark.error ? colours.bad : colours.faint;
     pen.fillRect(mark.left, mark.top, 2, MARK);
   }
+}
+
+/** Dotted edges of a rebalance that no coordinator told: it is concluded from a log or by a relay. */
+function dotted(pen, chip, bottom, colours) {
+  pen.strokeStyle = colours.faint;
+  pen.lineWidth = 1;
+  pen.setLineDash([1, 3]);
+  for (const edge of [chip.left, chip.right]) {
+    pen.beginPath();
+    pen.moveTo(Math.round(edge) + 0.5, HEAD - 8);
+    pen.lineTo(Math.round(edge) + 0.5, bottom);
+    pen.stroke();
+  }
+  pen.setLineDash([]);
 }
 
 /** A dashed frame around the time in which all wait for a member, with words where there is room. */
