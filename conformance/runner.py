@@ -73,13 +73,13 @@ class Result:
 
 @dataclass
 class Run:
-    """A finished run. `violations` are the broken invariants in its trace, whatever the verdicts."""
+    """A finished run. `violations` are the broken invariants in its trace, beside the verdicts."""
 
     target: str
     description: str
     results: list[Result] = field(default_factory=list)
     release: str = DEFAULT_RELEASE
-    """The release of Kafka whose rules the target has."""
+    """The release of Kafka with the rules of the target."""
     seconds: float = 0.0
     violations: list[str] = field(default_factory=list)
 

@@ -39,7 +39,7 @@ _ACCEPTED: Final = b'"error":0'
 
 
 class Judgement(NamedTuple):
-    """Explanations by group, and the worst groups whose traces are too large or can no longer be read."""
+    """Explanations by group, and the worst groups with traces that are too large or can no longer be read."""
 
     by_group: dict[str, Explanation]
     unread: tuple[str, ...]

@@ -2,7 +2,7 @@
 
 The path is a segment, a partition's folder (`__consumer_offsets-7`), a broker's log folder, or several of these
 separated by commas, on this machine or in a store (`places.py`). Every worker must be able to read the same path. Rows
-are those of `LOG_RECORDS` in `schemas.py`; a row whose `reason` is not null stands for unreadable bytes or missing
+are those of `LOG_RECORDS` in `schemas.py`; a row with a `reason` stands for unreadable bytes or missing
 records.
 
 Options: `splitBytes` (16 MiB), the least size of a task's part of a segment; `records`, the rows to read (default:

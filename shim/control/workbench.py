@@ -67,7 +67,7 @@ class Workbench:
         return lines if since >= self.history.forgotten else [self.gap(), *lines]
 
     def gap(self) -> str:
-        """Return the line of a story for what is forgotten."""
+        """Return the line of a story for events that are forgotten."""
         return f"(the oldest {self.history.dropped[0]:,} events are forgotten)"
 
     def trace_header(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class Workbench:
         """Create an Empty group before its first member; it stays until a member has been in it.
 
         An ephemeral group is deleted when its last member has left. No member may be silent for longer than the bound,
-        whatever its session timeout. Raises Refused.
+        regardless of its session timeout. Raises Refused.
         """
         error = self.cluster.create_group(name, ephemeral, heartbeat_bound_ms)
         if error:

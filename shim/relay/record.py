@@ -22,7 +22,7 @@ MAX_GROUPS: Final = 20_000
 forgotten.
 """
 MAX_PARTITIONS: Final = 200_000
-"""Number of partitions whose ends are kept."""
+"""Number of partitions with ends in memory."""
 END_OFFSETS_SECONDS: Final = 5.0
 
 _LATEST: Final = -1

@@ -1,6 +1,6 @@
 """Produce, Fetch and ListOffsets as events of the trace, for a coordinator of tests that wants them.
 
-They show what a consumer reads and from where, in few fields. A Fetch that brings nothing new, the most frequent
+They show the reads of a consumer and their places, in few fields. A Fetch that brings nothing new, the most frequent
 request of all, has no event.
 """
 

@@ -223,7 +223,7 @@ class TlsConnection(Connection):
         return False
 
     def _send_notes(self) -> None:
-        """Send what TLS itself says: parts of the handshake, tickets, alerts."""
+        """Send the messages of TLS itself: parts of the handshake, tickets, alerts."""
         notes = self._outgoing.read()
         if not notes or self._is_closed:
             return

@@ -53,7 +53,7 @@ _SHOW_ADDRESSES: Final = frozenset(
         ApiKey.SHARE_ACKNOWLEDGE,
     }
 )
-"""The APIs whose answers name addresses of brokers."""
+"""The APIs with addresses of brokers in their answers."""
 _COMPLETE: Final = LoginState.COMPLETE
 _CLOSED: Final = State.CLOSED
 

@@ -30,7 +30,7 @@ _ENDS: Final[dict[str, str]] = {
     Cause.ADMIN_REMOVED: "left",
     Cause.PENDING_SYNC_EXPIRED: "removed",
 }
-"""Changes of the members whose end is the cause of a rebalance."""
+"""Changes of the members that end, and begin a rebalance so."""
 _OF_LINES: Final = {
     SignName.EXPIRED: Cause.SESSION_EXPIRED,
     SignName.LEFT: Cause.MEMBER_LEFT,
@@ -335,7 +335,7 @@ class ClassicStory:
     def _departure(self, sign: Sign) -> Iterator[Event]:
         end = self._end
         if end is not None and end.name is SignName.EXPIRED and end.member == sign.member and sign.member:
-            # Redpanda removes a member whose session is over, with a line of its own.
+            # Redpanda removes a member at the end of its session, with a line of its own.
             return
         self._end = sign
         yield from self._goes(sign.member, "left", sign)

@@ -106,7 +106,7 @@ def rounds_of(clients: Sequence[Client], members: Members) -> list[Round]:
 
 
 def _numbers(clients: Sequence[Client]) -> dict[int, int]:
-    """Return a number for each time of a generation without one, from 1 on. What comes together has one number."""
+    """Return a number for each time of a generation without one, from 1 on; those that come together have one."""
     keys = {each for client in clients for membership in client.memberships for each in membership.generations}
     numbers: dict[int, int] = {}
     number = last = 0

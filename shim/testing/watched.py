@@ -14,7 +14,7 @@ LOOK_SECONDS: Final = 0.02
 """Time between two looks whether a thread or a process lives: neither says so when it ends."""
 LAST_BYTES: Final = 64 * 1024
 LAST_LINES: Final = 20
-"""What a failed wait shows of the standard error of a process, at most."""
+"""The most that a failed wait shows of the standard error of a process."""
 
 
 class ApplicationEnded(AssertionError):

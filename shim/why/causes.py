@@ -40,7 +40,7 @@ UNCHANGED: Final = "members, topics and partitions are as before, and no record 
 
 
 def unsaid(where: str) -> str:
-    """Return the clause of a rebalance whose cause is unknown, by the line or record that it is from."""
+    """Return the clause of a rebalance without a known cause, by the line or record that it is from."""
     return UNCHANGED if where.startswith(OF_TOPIC) else UNSAID
 
 

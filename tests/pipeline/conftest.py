@@ -153,7 +153,7 @@ def with_epochs(spark: SparkSession, shared: Path) -> Warehouse:
     """The tables of groups with epochs, from three kinds of traces.
 
     Traces written by the rules, by relays in front of them, and the recording of a real Kafka (`kafka-4.2-epochs`),
-    whose trace is named by its run.
+    with a trace that is named by its run.
     """
     from tests.pipeline.test_epochs import write_stories
 

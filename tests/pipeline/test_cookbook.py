@@ -28,7 +28,7 @@ NOTHING = (
     "Which invariants were violated?",
     "Which input is missing, and which could not be read?",
 )
-"""What did not happen on the recorded day."""
+"""Events that the recorded day lacks."""
 QUESTIONS_ON_LOGS = (
     "Which groups rebalance most, and why?",
     "Which deploys cost how long?",

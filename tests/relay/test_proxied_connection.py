@@ -44,7 +44,7 @@ def answers(key: int, response: Message, version: int, correlation_id: int = 7) 
 
 
 class Seen:
-    """A connection, and what it read."""
+    """A connection and its bytes."""
 
     def __init__(self) -> None:
         self.pending: list[PendingRequest] = []

@@ -155,7 +155,7 @@ def test_members_of_new_ids_are_other_processes(tmp_path: Path) -> None:
 
 
 def missed(broker: EpochBroker, times: int, stays: tuple[float, ...]) -> EpochBroker:
-    """A member whose session runs out so long after each join, and that comes back under its id."""
+    """A member that falls silent so long after each join, and comes back under its id."""
     broker.joins(0, ONE, 2, 11)
     at, epoch = 10.0, 3
     for stay in stays[:times]:

@@ -26,7 +26,7 @@ def answer(group: str, *files: Path) -> dict[str, Any]:
 
 
 def thrown_out(release: str) -> bytes:
-    """A group whose rebalances are over within 2 ms, as with JoinGroup 0 and Kafka 2.3.0."""
+    """A group with rebalances of 2 ms, as with JoinGroup 0 and Kafka 2.3.0."""
     broker = Broker(release)
     broker.preparing(0.0, 0, f"Adding new member app-0-{uuid(0)} with group instanceid None")
     broker.stabilized(3.0, 1, 1)

@@ -1,4 +1,4 @@
-"""Events of what a consumer reads and a producer writes, and of brokers that go down."""
+"""Events of reads, of writes, and of brokers that go down."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Errors that say that a group has a member no longer: the group has it no longer, and waits for nobody."""
+"""Errors about a member that is gone: the group has it no longer, and waits for none."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -153,7 +153,7 @@ class StoryQuery(Body, kw_only=True):
 
 
 class Story(Answer, kw_only=True):
-    """What happened, in lines a person reads."""
+    """The story: lines for people."""
 
     story: list[str]
 
@@ -180,7 +180,7 @@ OPERATIONS: Final = (
     Operation(
         method="GET",
         path="/v1/story",
-        summary="What happened, in lines a person reads.",
+        summary="The story: lines for people.",
         do=_story,
         query=StoryQuery,
         answers=(Story,),

@@ -121,7 +121,7 @@ def _explained(lines: list[Event], rounds: dict[int, Event]) -> list[Event]:
         if each["event"] == "state" and each["to"] == "PreparingRebalance":
             record = None
         explained.append(each)
-    # What comes after a round is of its generation too.
+    # Events after a round are of its generation too.
     explained.reverse()
     causes: tuple[str, str] | None = None
     for place, each in enumerate(explained):
