@@ -39,6 +39,11 @@ MOVES_FOLLOWED: Final = 4
 TIMED_AT_A_TIME: Final = 6
 """The limit of timed cells that run beside each other when they run again."""
 
+FEW: Final = 3
+"""So many failures of a run may come from a busy moment, though their cells do not measure time: a request on a second
+connection may overtake the one before.
+"""
+
 _FAILURES: Final = frozenset({Verdict.FAIL, Verdict.NON_STRICT, Verdict.TIMEOUT})
 
 TARGET_STOPPED: Final = "the target stopped listening during this cell or an earlier one; the suite cannot restart it"
@@ -125,7 +130,8 @@ class Runner:
         """Start the target, run every cell, stop the target.
 
         Calls `planned` with the number of cells, and `finished` with the first result of each. A cell that a crash may
-        have spoilt runs again; so does a timed failure that `is_unexpected`, because a busy machine may have caused it.
+        have spoilt runs again. So does a failure that `is_unexpected`, because a busy machine may have caused it:
+        if its cell measures time, or if there are only a few.
         """
         start = time.monotonic()
         try:
@@ -147,10 +153,6 @@ class Runner:
                     return result if passed else replace(result, verdict=Verdict.SKIP, reason=TARGET_STOPPED, due=None)
                 return self._run_alone(result.cell)
 
-            def with_more_time(result: Result) -> Result:
-                may_be_late = result.is_timed and result.verdict in _FAILURES and is_unexpected(result)
-                return self._run_with_more_time(result) if may_be_late else result
-
             aside = self._jobs // 2
             with ThreadPoolExecutor(max(1, aside)) as waiting, ThreadPoolExecutor(self._jobs) as pool:
 
@@ -162,6 +164,16 @@ class Runner:
                 run.results = [each.result() if isinstance(each, Future) else each for each in outcomes]
             with ThreadPoolExecutor(min(self._jobs, ALONE_AT_A_TIME)) as pool:
                 run.results = list(pool.map(once_more, run.results))
+
+            def has_failed(result: Result) -> bool:
+                return result.verdict in _FAILURES and is_unexpected(result)
+
+            are_few = sum(has_failed(each) and not each.is_timed for each in run.results) <= FEW
+
+            def with_more_time(result: Result) -> Result:
+                may_be_late = has_failed(result) and (result.is_timed or are_few)
+                return self._run_with_more_time(result) if may_be_late else result
+
             with ThreadPoolExecutor(min(self._jobs, TIMED_AT_A_TIME)) as pool:
                 run.results = list(pool.map(with_more_time, run.results))
         finally:
@@ -272,7 +284,7 @@ class Runner:
         return result, has_moved
 
     def _run_with_more_time(self, result: Result) -> Result:
-        """Run a timed failure again, with more time and few cells beside it.
+        """Run a failure again, with more time and few cells beside it.
 
         On a busy machine a heartbeat of the case, or a measured answer, may be late.
         """

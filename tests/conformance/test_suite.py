@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -28,6 +29,7 @@ from kafka_shim.conformance.runner import Result, Runner
 from kafka_shim.conformance.targets import open_target
 from kafka_shim.conformance.targets.base import Instance, Limits, LineReader
 from kafka_shim.conformance.targets.foreign import ForeignTarget
+from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level, Verdict
 
 
@@ -72,6 +74,25 @@ def one_cell(port: int, case_id: str, version: int, advertised: dict[int, tuple[
     (case,) = Selection((case_id,)).cases(all_cases())
     cell = next(each for each in runner.cells([case]) if each.version == version)
     return runner.run_cell(cell)
+
+
+@pytest.mark.parametrize(("count", "is_busy", "verdict"), [(3, True, "pass"), (3, False, "fail"), (4, True, "fail")])
+def test_a_few_failures_are_judged_again(count: int, is_busy: bool, verdict: str) -> None:
+    def body_of() -> Callable[[Trial], None]:
+        tries = []
+
+        def body(trial: Trial) -> None:
+            tries.append(trial.group)
+            trial.equal(is_busy and len(tries) > 1, True, "the second try")
+
+        return body
+
+    (case,) = Selection(("join/first/1",)).cases(all_cases())
+    cases = [replace(case, id=f"{case.id}{number}", api=None, body=body_of()) for number in range(count)]
+    results = Runner(open_target("shim"), jobs=4).run(cases, lambda cells: None).results
+    assert [each.verdict.value for each in results] == [verdict] * count
+    first = "fail: the second try is False, must be True" if verdict == "pass" else ""
+    assert {each.first for each in results} == {first}
 
 
 def test_our_broker_passes_the_selected_cases() -> None:
