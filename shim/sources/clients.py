@@ -92,7 +92,7 @@ class Client:
         """The client id; without it that of its member id; else its file."""
         if self.client_id:
             return self.client_id
-        first = next((each.member_id for each in self.memberships if each.member_id and not each.is_nameless), "")
+        first = next((each.member_id for each in self.memberships if not each.is_nameless), "")
         return client_id_of(first) or first or self._nameless
 
     @property
@@ -141,7 +141,7 @@ class Client:
         elif sign.name in _LOST:
             if not self.memberships and is_expulsion(sign):
                 # The log begins in the middle of its life.
-                self.memberships.append(Membership(self._nameless, is_nameless=True))
+                self._add_nameless()
             if self.memberships and self.memberships[-1].expulsion is None:
                 self.memberships[-1].expulsion = sign
         self._aiokafka(sign)
@@ -152,16 +152,19 @@ class Client:
         if not member_id:
             if last is not None and last.ending is None and (last.expulsion is None or not last.is_nameless):
                 return last
-            number = sum(each.is_nameless for each in self.memberships)
-            name = f"{self._nameless}, {number + 1}" if number else self._nameless
-            self.memberships.append(Membership(name, is_nameless=True))
-            return self.memberships[-1]
+            return self._add_nameless()
         membership = next((each for each in reversed(self.memberships) if each.member_id == member_id), None)
         # A consumer of KIP-848 returns under its id.
         if membership is None or membership.ending is not None:
             membership = Membership(member_id)
             self.memberships.append(membership)
         return membership
+
+    def _add_nameless(self) -> Membership:
+        number = sum(each.is_nameless for each in self.memberships)
+        name = f"{self._nameless}, {number + 1}" if number else self._nameless
+        self.memberships.append(Membership(name, is_nameless=True))
+        return self.memberships[-1]
 
     def _in_generation(self, sign: Sign) -> None:
         # KafkaJS does not print it: `client_rounds.py` counts generations by their times.
@@ -183,11 +186,11 @@ class Client:
             self._end(CLOSED, sign)
 
     def _poll_expired(self, sign: Sign) -> None:
-        if self.memberships and self.memberships[-1].member_id:
-            self._end(OVERRUN, sign)
-        else:
+        last = self.memberships[-1] if self.memberships else None
+        if last is None or (last.is_nameless and not last.generations):
             # librdkafka tells its member id with debug=cgrp alone.
-            self.memberships.append(Membership("", ending=Ending(OVERRUN, sign)))
+            self._add_nameless()
+        self._end(OVERRUN, sign)
 
     def _leaves(self, sign: Sign) -> None:
         if self.memberships:
@@ -258,10 +261,7 @@ class ClientLogs:
     def by_member(self) -> dict[str, Client]:
         """The client of each member id; all signs have been added by then."""
         return {
-            each.member_id: client
-            for client in self.clients
-            for each in client.memberships
-            if each.member_id and not each.is_nameless
+            each.member_id: client for client in self.clients for each in client.memberships if not each.is_nameless
         }
 
     @cached_property
@@ -271,7 +271,7 @@ class ClientLogs:
         for client in self.clients:
             for each in client.memberships:
                 if each.ending is not None:
-                    key = client.client_id if each.is_nameless else each.member_id or client.client_id
+                    key = client.client_id if each.is_nameless else each.member_id
                     endings.setdefault(key, []).append(each.ending)
         return endings
 

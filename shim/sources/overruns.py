@@ -42,7 +42,7 @@ def find_overruns(history: GroupHistory, clients: Iterable[Client]) -> None:
 
 def _missed(client: Client) -> list[float]:
     """Return the times of the missed polls of a client that does not print its member id."""
-    endings = (each.ending for each in client.memberships if not each.member_id)
+    endings = (each.ending for each in client.memberships if each.is_nameless)
     return [each.sign.time / 1000 for each in endings if each and each.reason == OVERRUN and each.sign.time]
 
 

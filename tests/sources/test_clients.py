@@ -137,6 +137,18 @@ def test_librdkafka_is_known_by_its_client_id_and_the_time() -> None:
     assert logs.ending(N, at(9)) is None
 
 
+def test_librdkafka_may_miss_its_poll_after_it_lost_its_session() -> None:
+    lost = rd(
+        1,
+        "Consumer group session timed out (in join-state steady) after 10000 ms without a successful response"
+        " from the group coordinator",
+    )
+    (client,) = ClientLogs(signs("app.log", lost, rd(2, MAXPOLL))).clients
+    assert [each.is_nameless for each in client.memberships] == [True, True]
+    assert client.memberships[0].expulsion is not None
+    assert [each.ending.reason for each in client.memberships if each.ending is not None] == [OVERRUN]
+
+
 def test_two_processes_of_one_client_id_are_not_told_apart() -> None:
     logs = ClientLogs([*signs("a.log", rd(9, MAXPOLL)), *signs("b.log", rd(9, MAXPOLL))])
     assert logs.ending(M, at(9)) is None
