@@ -278,7 +278,7 @@ def without_connections(t: Trial) -> None:
 
     def begins_anew() -> bool:
         # The broker learns of a closed connection a moment later. Until then the records are locked, and a session that
-        # was opened meanwhile keeps them.
+        # was opened by then keeps them.
         before = produced
         other = ShareMember(t, topic)
         batches = acquired(t.expect(other.fetch(max_wait_ms=100), error_code=0)) or news_of(other)
