@@ -190,3 +190,11 @@ _RETRIABLE: Final = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
+
+
+def error_name(code: int) -> str:
+    """Return Kafka's name of an error."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"

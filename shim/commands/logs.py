@@ -81,10 +81,16 @@ def list_groups(history: History, *, as_json: bool) -> None:
     of_lines = [each for each in history.groups.values() if each.is_of_log and not each.is_of_topic]
     cut = [each.group for each in of_lines if not each.rebalances and ends_of(each)]
     if cut:
-        names = ", ".join(map(readable, cut[:_LISTED])) + (
-            f" and {len(cut) - _LISTED} more" if len(cut) > _LISTED else ""
+        click.echo(
+            f"Members of {listing_of(cut)} left or expired, but the lines of the rebalance are not there: {ALL_LINES}."
         )
-        click.echo(f"Members of {names} left or expired, but the lines of the rebalance are not there: {ALL_LINES}.")
+
+
+def listing_of(groups: Sequence[str]) -> str:
+    """Return the names of groups for a sentence, the first few."""
+    first = [readable(each) for each in groups[:_LISTED]]
+    more = f" and {len(groups) - _LISTED} more" if len(groups) > _LISTED else ""
+    return f"{', '.join(first)}{more}"
 
 
 def ends_of(history: GroupHistory) -> list[Member]:

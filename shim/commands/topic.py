@@ -16,8 +16,9 @@ from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.commands.logs import Logs, write_trace
 from kafka_shim.commands.parameters import Address, ParamType
 from kafka_shim.persistence.batch import Batch
+from kafka_shim.persistence.interchange import TOPIC
 from kafka_shim.persistence.segments import Problem
-from kafka_shim.sources.offsets_topic.cluster import TOPIC, Cluster
+from kafka_shim.sources.offsets_topic.cluster import Cluster
 from kafka_shim.sources.offsets_topic.commits import silent_owners
 from kafka_shim.sources.offsets_topic.connection import Unreadable
 from kafka_shim.sources.offsets_topic.content import Content
@@ -25,6 +26,7 @@ from kafka_shim.sources.offsets_topic.files import segments_of, topic_names
 from kafka_shim.sources.offsets_topic.settings import UnusableSettings, security_of
 from kafka_shim.sources.offsets_topic.story import TopicStory
 from kafka_shim.sources.offsets_topic.together import together, zone_offset
+from kafka_shim.sources.story import numbered
 from kafka_shim.trace.history import History
 from kafka_shim.trace.reading import Event
 from kafka_shim.why.names import names_of
@@ -168,7 +170,7 @@ class Topic:
         try:
             streams = self._streams()
             merged = streams[0] if len(streams) == 1 else heapq.merge(*streams, key=lambda each: each["wall"])
-            yield from _numbered(_in_order(merged))
+            yield from numbered(_in_order(merged))
         except Unreadable as error:
             raise TopicUnread(str(error)) from None
 
@@ -306,11 +308,6 @@ def _in_order(events: Iterable[Event]) -> Iterator[Event]:
             yield heapq.heappop(heap)[2]
     while heap:
         yield heapq.heappop(heap)[2]
-
-
-def _numbered(events: Iterable[Event]) -> Iterator[Event]:
-    for seq, event in enumerate(events, 1):
-        yield {"event": event["event"], "seq": seq, **event}
 
 
 @click.command("from-offsets")

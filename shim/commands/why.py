@@ -19,7 +19,7 @@ import click
 from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.commands.damaged import reads_files
 from kafka_shim.commands.events import control_option, events_of, source_name
-from kafka_shim.commands.logs import ALL_LINES, Logs, ends_of, list_groups, zone_option
+from kafka_shim.commands.logs import ALL_LINES, Logs, ends_of, list_groups, listing_of, zone_option
 from kafka_shim.commands.parameters import ParamType, Whole
 from kafka_shim.commands.topic import Both, Topic, kafka_options, offsets_option
 from kafka_shim.trace.history import GroupHistory, History
@@ -30,8 +30,6 @@ from kafka_shim.why.text import brief_line, lines, whole
 
 NO_SUCH_GROUP: Final = 3
 NOTHING_IN_RANGE: Final = 4
-_LISTED: Final = 5
-"""Number of groups that a sentence names."""
 
 
 class Moment(ParamType[float]):
@@ -263,14 +261,7 @@ def _only(groups: Sequence[str], source: str) -> str:
         return groups[0]
     if not groups:
         stop(f"There is no group in {source}.", NO_SUCH_GROUP)
-    raise click.UsageError(f"Name a group: {_listing(groups)}.")
-
-
-def _listing(groups: Sequence[str]) -> str:
-    """Return the names of groups for a sentence, the first few."""
-    first = [readable(each) for each in groups[:_LISTED]]
-    more = f" and {len(groups) - _LISTED} more" if len(groups) > _LISTED else ""
-    return f"{', '.join(first)}{more}"
+    raise click.UsageError(f"Name a group: {listing_of(groups)}.")
 
 
 def _hint(name: str, groups: Sequence[str]) -> str:
@@ -278,7 +269,7 @@ def _hint(name: str, groups: Sequence[str]) -> str:
     similar = get_close_matches(name, groups, n=1)
     if similar:
         return f" Did you mean {readable(similar[0])}?"
-    return f" Groups are {_listing(groups)}." if groups else ""
+    return f" Groups are {listing_of(groups)}." if groups else ""
 
 
 def _nothing(history: GroupHistory) -> str:

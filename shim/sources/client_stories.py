@@ -107,13 +107,14 @@ class ClientStory:
         calls = self._calls[bisect_right(self._calls, since) : bisect_right(self._calls, now.ended)][:1]
         began = min([*calls, now.ended, *([origin.at] if origin is not None else [])])
         sign = now.first if origin is None else origin.sign
-        is_back = before is None and origin is not None and origin.cause == Cause.SESSION_EXPIRED
-        if is_back and origin is not None:
-            self._member(origin.member, "expired", origin.sign)
+        cause, trigger = ("", "") if origin is None else (origin.cause, origin.member)
+        # In the first generation of the logs it is the return of an expelled member.
+        is_back = before is None and cause == Cause.SESSION_EXPIRED
+        if is_back:
+            self._member(trigger, "expired", sign)
         if before is not None and not self._has_epochs:
             self._expire([each for each in before.members if each not in now.members], sign, began)
         self._add([each for each in now.members if each not in self._present], sign, now.ended if is_back else began)
-        cause, trigger = ("", "") if origin is None else (origin.cause, origin.member)
         fields = {"generation": now.generation, "cause": cause, "trigger": trigger}
         if self._has_epochs:
             self._epoch(now, sign, began, fields)

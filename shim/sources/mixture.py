@@ -21,7 +21,7 @@ from kafka_shim.sources.overruns import find_overruns
 from kafka_shim.sources.reading import log_of
 from kafka_shim.sources.redpanda import REDPANDA
 from kafka_shim.sources.signs import Sign, SignName
-from kafka_shim.sources.story import Story, head
+from kafka_shim.sources.story import Story, head, numbered
 from kafka_shim.trace.history import GroupHistory
 
 Event = dict[str, Any]
@@ -61,8 +61,7 @@ class Mixture:
             story = ClientStory(self._clients, group, beside=group in self._of_broker)
             streams.append(list(story.events()))
             self._limits[group] = story.cannot_tell
-        for seq, event in enumerate(heapq.merge(*streams, key=lambda each: each["wall"]), 1):
-            yield {"event": event["event"], "seq": seq, **event}
+        yield from numbered(heapq.merge(*streams, key=lambda each: each["wall"]))
 
     def finish(self, history: GroupHistory) -> None:
         """Complete the history of a group: libraries, versions, members with a log, limits of the logs."""

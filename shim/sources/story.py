@@ -70,6 +70,12 @@ class Story:
         return story
 
 
+def numbered(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield events with numbers from 1 on, in place of those that they may have."""
+    for seq, event in enumerate(events, 1):
+        yield {"event": event["event"], "seq": 0, **event} | {"seq": seq}
+
+
 def head(at: float, where: str) -> Event:
     """Return the first line of a trace from logs: neither run, release nor addresses of brokers show."""
     return {

@@ -589,11 +589,3 @@ _BLAMES = frozenset(
 
 def _newcomer(rebalance: Rebalance) -> str:
     return rebalance.trigger if rebalance.cause == Cause.NEW_MEMBER else ""
-
-
-def error_name(code: int) -> str:
-    """Return Kafka's name of an error."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error {code}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire.errors import ErrorCode, error_name
 from kafka_shim.trace import clients
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.clients import Library, shows_poll_interval
@@ -14,7 +14,7 @@ from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.members import Member
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why.diagnoses import Diagnosis
-from kafka_shim.why.findings import LONG_S, Finding, error_name
+from kafka_shim.why.findings import LONG_S, Finding
 from kafka_shim.why.memberships import absences_of, memberships_of
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, client_of

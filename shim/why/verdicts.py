@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_shim.apis.readable import readable
-from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire.errors import ErrorCode, error_name
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why import work
 from kafka_shim.why.causes import BECAUSE, UNCHANGED
 from kafka_shim.why.diagnoses import Diagnosis
-from kafka_shim.why.findings import Finding, error_name
+from kafka_shim.why.findings import Finding
 from kafka_shim.why.work import has_partitions
 
 CLAUSES: Final[dict[str, str]] = {

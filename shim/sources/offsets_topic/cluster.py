@@ -13,15 +13,15 @@ from typing import Final, TypeVar
 from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from kafka_shim.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire.errors import ErrorCode, error_name
 from kafka_shim.persistence.batch import Batch, CorruptBatch, read_batch
+from kafka_shim.persistence.interchange import TOPIC
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.sources.offsets_topic.connection import Connection, Disconnected, Unreadable
 from kafka_shim.sources.offsets_topic.settings import Security
 
 R = TypeVar("R")
 
-TOPIC: Final = "__consumer_offsets"
 _FETCH_BYTES: Final = 4 * 1024 * 1024
 """Bytes that are in memory of all partitions that are read at a time."""
 _LEAST_BYTES: Final = 64 * 1024
@@ -165,7 +165,7 @@ class Cluster:
             if tries:
                 time.sleep(_PAUSE_S)
                 self._refresh()
-        raise Unreadable(f"{self._where(partition)} has no leader that answers ({_name(error)}): try again later.")
+        raise Unreadable(f"{self._where(partition)} has no leader that answers ({error_name(error)}): try again later.")
 
     def _leader(self, partition: int) -> Connection:
         if partition not in self._leaders:
@@ -229,7 +229,9 @@ class Cluster:
                 f"TOPIC_AUTHORIZATION_FAILED: {user} has no right to read {TOPIC}; it needs the ACLs Describe and Read"
                 f" on the topic {TOPIC}, and none on groups."
             )
-        return Unreadable(f"{TOPIC if partition is None else self._where(partition)} cannot be read: {_name(error)}.")
+        return Unreadable(
+            f"{TOPIC if partition is None else self._where(partition)} cannot be read: {error_name(error)}."
+        )
 
     @staticmethod
     def _where(partition: int) -> str:
@@ -243,10 +245,3 @@ def _next(data: bytes, position: int) -> tuple[Batch, int] | None:
         raise Unreadable(
             f"{TOPIC} has a batch that cannot be read, at offset {error.offset}: {error.reason}."
         ) from None
-
-
-def _name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error {code}"

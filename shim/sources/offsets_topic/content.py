@@ -11,6 +11,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from kafka_shim.persistence.batch import COMMIT, Batch, CorruptBatch, Record, end_of_transaction
+from kafka_shim.persistence.interchange import TOPIC
 from kafka_shim.persistence.records import (
     Key,
     LegacyOffsetCommitKey,
@@ -23,7 +24,6 @@ from kafka_shim.persistence.records import (
     decode_value,
     group_of,
 )
-from kafka_shim.sources.offsets_topic.cluster import TOPIC
 
 _SHORT: Final = Struct(">h")
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kafka_shim.apis.wire.types import uuid_from_text
 from kafka_shim.persistence import segments
 from kafka_shim.persistence.batch import Batch
+from kafka_shim.persistence.interchange import TOPIC
 from kafka_shim.persistence.segments import Problem
-from kafka_shim.sources.offsets_topic.cluster import TOPIC
 from kafka_shim.sources.offsets_topic.connection import Unreadable
 
 _FOLDER: Final = re.compile(rf"{TOPIC}-(\d+)(?:\..*)?")
@@ -62,7 +62,7 @@ def topic_names(places: Sequence[Segments]) -> dict[bytes, str]:
             match = _TOPIC_ID.search(file.read_text(errors="replace"))
             name = _OF_TOPIC.fullmatch(file.parent.name)
             if match is not None and name is not None:
-                names[base64.urlsafe_b64decode(match[1] + "==")] = name[1]
+                names[uuid_from_text(match[1])] = name[1]
     return names
 
 

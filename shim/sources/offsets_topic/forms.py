@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from kafka_shim.apis.wire.types import uuid_text
 from kafka_shim.persistence import streams_records as streams
 from kafka_shim.persistence.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -121,4 +121,4 @@ def _tasks(tasks: Iterable[Any]) -> Shares:
 
 def _name(topic_id: bytes, names: Mapping[bytes, str]) -> str:
     """Return the name of a topic; its id in Kafka's form if the name is unknown."""
-    return names.get(topic_id) or base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+    return names.get(topic_id) or uuid_text(topic_id)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from statistics import median
 from typing import Any, Final
 
+from kafka_shim.sources.story import numbered
 from kafka_shim.trace.causes import Cause
 
 Event = dict[str, Any]
@@ -67,7 +68,7 @@ def together(of_log: list[Event], of_topic: list[Event], offset: float = 0.0) ->
         else:
             events += _generations(lines, records)
     events.sort(key=lambda each: each["wall"] if each["event"] != "trace" else 0.0)
-    return [{"event": each["event"], **each, "seq": seq} for seq, each in enumerate(events, 1)]
+    return list(numbered(events))
 
 
 def _mark(event: Event) -> tuple[str, int]:
