@@ -63,7 +63,7 @@ def list_groups(history: History, *, as_json: bool) -> None:
                 "members": each.history.size,
                 "rebalances": len(each.rebalances),
                 "causes": _causes(each),
-                "calm": None if each.is_open else each.is_calm,
+                "calm": each.calm,
                 "verdict": each.verdict,
             }
             for each in sick

@@ -139,6 +139,11 @@ class GroupHistory:
         return member
 
     @property
+    def is_of_topic_alone(self) -> bool:
+        """True if no line of a log stands beside the records of `__consumer_offsets`."""
+        return self.is_of_topic and not self.is_of_lines
+
+    @property
     def lacks_assignments(self) -> bool:
         """True if its events are from logs alone."""
         return self.is_of_log and not self.is_of_topic

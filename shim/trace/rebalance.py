@@ -109,6 +109,11 @@ class Rebalance:
         return self.is_of_topic
 
     @property
+    def lacks_standstill(self) -> bool:
+        """True if it does not show how long partitions stood still: its source has no assignments, or no beginning."""
+        return bool(self.lines) and (self.is_snapshot or not self.is_of_topic)
+
+    @property
     def over(self) -> float | None:
         """The time at which it ended for the last member, or the next one began; None while it lasts."""
         if self.assigned is not None:

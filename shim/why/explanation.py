@@ -94,6 +94,11 @@ class Explanation:
         return is_quiet and not self.repeated
 
     @property
+    def calm(self) -> bool | None:
+        """`is_calm`, None if its source leaves that open."""
+        return None if self.is_open else self.is_calm
+
+    @property
     def repeated(self) -> list[str]:
         """The clients with commits that were refused for good, so that other members read those records again."""
         return list(dict.fromkeys(client_of(each) for each in self.history.members.values() if each.refused))
@@ -326,7 +331,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "remedies": [
             _remedy_json(each) | {"lines": explanation.lines_of(each)} for each in explanation.advice.remedies
         ],
-        "calm": None if explanation.is_open else explanation.is_calm,
+        "calm": explanation.calm,
         "advice": "" if explanation.advice.remedies else explanation.advice_text,
         "would_not_help": list(explanation.advice.would_not_help),
         "cannot_tell": list(explanation.limits),
@@ -396,9 +401,7 @@ def _rebalance_json(explanation: Explanation, each: Rebalance) -> dict[str, Any]
         "dropped": each.dropped,
         "moved": None if each.moved is None else {"moved": each.moved.moved, "needed": each.moved.needed},
         "member_seconds": each.member_seconds,
-        "partition_seconds": None
-        if each.lines and (each.is_snapshot or not each.is_of_topic)
-        else each.partition_seconds,
+        "partition_seconds": None if each.lacks_standstill else each.partition_seconds,
         "faults": each.faults,
         "findings": [
             {

@@ -94,7 +94,7 @@ class Finding:
 
 def cost_of(rebalance: Rebalance) -> float:
     """Return the seconds of standstill of a rebalance, summed over partitions and members."""
-    if rebalance.lines and (rebalance.is_snapshot or not rebalance.is_of_topic):
+    if rebalance.lacks_standstill:
         # A log shows neither partitions nor when each member joined.
         return rebalance.seconds * (rebalance.size or max(1, len(rebalance.members)))
     return rebalance.partition_seconds + (rebalance.member_seconds or 0.0)
@@ -148,7 +148,7 @@ class _Search:
                 self._revocation(before, rebalance)
             before = rebalance
             self._subscriptions(rebalance, until)
-        if self.history.is_of_topic and not self.history.is_of_lines:
+        if self.history.is_of_topic_alone:
             self._replacements()
 
     def finding(self, code: str, member: Member | None = None, client: str = "") -> Finding:
@@ -161,7 +161,7 @@ class _Search:
             of_type = self.history.protocol_type
             is_of_log = self.history.is_of_log
             finding = Finding(code=code, client=label, library=library, protocol_type=of_type, is_of_log=is_of_log)
-            finding.is_of_topic = self.history.is_of_topic and not self.history.is_of_lines
+            finding.is_of_topic = self.history.is_of_topic_alone
             self.findings[code, name] = finding
         if member is not None and member.member_id not in finding.members:
             finding.members = (*finding.members, member.member_id)

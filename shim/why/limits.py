@@ -25,7 +25,7 @@ def limits_of(
         return ()
     if history.of_clients:
         return history.limits
-    if history.is_of_topic and not history.is_of_lines:
+    if history.is_of_topic_alone:
         return topic_limits(history, rebalances, names)
     limits = [
         *(_refused(history, findings), _expired(history, names), _departures(history, names), _unsaid(rebalances)),
