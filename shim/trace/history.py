@@ -399,8 +399,11 @@ class GroupHistory:
         elif api == "LeaveGroup":
             for leaver in event["request"]["members"] or ():
                 self._leave_reason(leaver["member_id"], leaver.get("reason") or "")
-        elif api == "OffsetCommit" and error in _LOST - {ErrorCode.REBALANCE_IN_PROGRESS} and member_id:
-            self.member(member_id).refused += 1
+        elif api == "OffsetCommit" and error in _LOST - {ErrorCode.REBALANCE_IN_PROGRESS}:
+            by = self.member(member_id) if member_id else sender
+            self.refusals.commit(
+                event, at, "" if by is None else by.member_id, Library.UNKNOWN if by is None else by.library
+            )
 
     def _software(self, member: Member, software: str) -> None:
         library, version = library_of_software(software)
@@ -538,8 +541,6 @@ class GroupHistory:
         if event["member_id"] and not event["error"]:
             self.member(event["member_id"]).commits.append(Commit(at, records))
             self.member(event["member_id"]).polled = at
-        elif event["member_id"] and event["error"] in _LOST:
-            self.member(event["member_id"]).fenced += 1
 
     def _group(self, event: Mapping[str, Any], at: float, shift: float) -> None:
         self.state = event["state"] or self.state

@@ -61,10 +61,6 @@ class Member:
     reason: str = ""
     """The reason in its LeaveGroup."""
     commits: deque[Commit] = field(default_factory=lambda: deque(maxlen=COMMITS))
-    refused: int = 0
-    """Number of commits that were refused for good: other members read their records again."""
-    fenced: int = 0
-    """Number of commits that were refused because it had lost its partitions: their records are read twice."""
     library: Library = Library.UNKNOWN
     version: str = ""
     """The version of its library, empty if it does not show."""

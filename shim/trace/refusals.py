@@ -1,6 +1,6 @@
-"""Requests to join that the coordinator refused, and members that were fenced while their process still ran.
+"""Refused requests to join, refused commits, and members that were fenced while their process still ran.
 
-A refused member is in no generation, so no rebalance shows it. `unreleased.py` has the group instance ids that another
+No rebalance shows these. `unreleased.py` has the group instance ids that another
 member still holds. All times are seconds of Unix time.
 """
 
@@ -79,13 +79,33 @@ class Twice:
     newest_at: float = 0.0
 
 
+@dataclass(slots=True)
+class RefusedCommits:
+    """`count` commits of one member, or of a client that is no member, which were refused for good: other members read
+    their records again. `error` is the last one.
+    """
+
+    client_id: str
+    member_id: str
+    """Empty for a client that is no member."""
+    library: Library
+    error: int
+    first: float
+    last: float
+    first_seq: int
+    last_seq: int
+    count: int = 0
+
+
 class Refusals:
-    """Refused clients and fenced processes of one group."""
+    """Refused clients, refused commits and fenced processes of one group."""
 
     def __init__(self) -> None:
         self.refused: dict[tuple[str, int], Refused] = {}
         self.twice: dict[str, Twice] = {}
         """By group instance id, its fenced processes; `why/instance_ids.py` has those that are a trouble."""
+        self.commits: dict[tuple[str, str], RefusedCommits] = {}
+        """By client id and member id."""
 
     def join(self, event: Mapping[str, Any], at: float, library: Library) -> None:
         """Handle an answer to a request to join."""
@@ -119,6 +139,19 @@ class Refusals:
                 or tuple(filter(None, [request.get("server_assignor")])),
                 protocol_type=request.get("protocol_type") or "",
             )
+
+    def commit(self, event: Mapping[str, Any], at: float, member_id: str, library: Library) -> None:
+        """Handle a commit that was refused for good; `member_id` is empty for a client that is no member."""
+        client, seq = str(event["client_id"] or ""), event.get("seq", 0)
+        refused = self.commits.get((client, member_id))
+        if refused is None:
+            if len(self.commits) >= MOST:
+                return
+            refused = RefusedCommits(client, member_id, library, 0, at, at, seq, seq)
+            self.commits[client, member_id] = refused
+        # Not all listeners hear of every repetition.
+        refused.count = max(refused.count + 1, event.get("nth", 0))
+        refused.error, refused.last, refused.last_seq = event["error"], at, seq
 
     def fence(
         self,

@@ -24,6 +24,7 @@ from kafka_shim.why.findings import Finding, findings_of
 from kafka_shim.why.member_remedies import (
     after_pause,
     after_refusal,
+    after_refused_commits,
     by_client,
     dead,
     ghost,
@@ -60,8 +61,8 @@ def advise(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names,
 
 
 def advise_outside(history: GroupHistory, findings: Sequence[Finding], names: Names) -> list[Remedy]:
-    """Return the remedies for members that got no further than a request to join, in groups of any kind."""
-    outside = (Diagnosis.JOIN_REFUSED, Diagnosis.DUPLICATE_INSTANCE_ID)
+    """Return the remedies for refused requests, in groups of any kind."""
+    outside = (Diagnosis.JOIN_REFUSED, Diagnosis.DUPLICATE_INSTANCE_ID, Diagnosis.COMMIT_REFUSED)
     return [
         replace(remedy, code=finding.code)
         for finding in findings
@@ -223,6 +224,7 @@ _REMEDIES: Final[Mapping[str, Callable[[GroupHistory, Finding, Names], list[Reme
     Diagnosis.PAUSED_MEMBER: after_pause,
     Diagnosis.GHOST: ghost,
     Diagnosis.JOIN_REFUSED: after_refusal,
+    Diagnosis.COMMIT_REFUSED: after_refused_commits,
     Diagnosis.DUPLICATE_INSTANCE_ID: twice,
     Diagnosis.SLOW_MEMBER: slow_member,
     Diagnosis.SLOW_REVOCATION: slow_revocation,

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from kafka_shim.apis.readable import readable
 from kafka_shim.trace import clients
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.clients import Library
@@ -90,18 +89,12 @@ class Explanation:
         """True if there is nothing to do: no member waited long, was refused, or lost its work."""
         if self.is_open:
             return False
-        is_quiet = not self.advice.remedies and not self.troubles and self.unexplained <= LONG_S
-        return is_quiet and not self.repeated
+        return not self.advice.remedies and not self.troubles and self.unexplained <= LONG_S
 
     @property
     def calm(self) -> bool | None:
         """`is_calm`, None if its source leaves that open."""
         return None if self.is_open else self.is_calm
-
-    @property
-    def repeated(self) -> list[str]:
-        """The clients with commits that were refused for good, so that other members read those records again."""
-        return list(dict.fromkeys(client_of(each) for each in self.history.members.values() if each.refused))
 
     @property
     def troubles(self) -> list[Finding]:
@@ -133,12 +126,6 @@ class Explanation:
             return "why knows no setting that would have spared this."
         if self.unexplained > LONG_S:
             return f"why does not know what the group waited {span(self.unexplained)} for."
-        if self.repeated:
-            who = ", ".join(readable(each) for each in self.repeated[:3])
-            return (
-                f"why knows no setting, but commits of {who} came too late and were refused: other members read those"
-                " records again."
-            )
         longest = max((_waited(each) for each in self.rebalances), default=0.0)
         if longest > LONG_S:
             name = setting_of(clients.HEARTBEAT, Library.JAVA, self.history.protocol_type) or "a shorter one"
@@ -251,8 +238,8 @@ def _waited(rebalance: Rebalance) -> float:
 
 
 def explain(history: GroupHistory, rebalances: Sequence[Rebalance], play: Play | None = None) -> Explanation | None:
-    """Explain these rebalances of a group; None if there are none and no member was refused."""
-    outside = history.refusals.refused or history.holders.of or fights_of(history)
+    """Explain these rebalances of a group; None if there are none and no request was refused."""
+    outside = history.refusals.refused or history.refusals.commits or history.holders.of or fights_of(history)
     if not rebalances and not outside:
         return None
     tell_apart(history)

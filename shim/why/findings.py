@@ -76,6 +76,11 @@ class Finding:
     """The part of `seconds` of a rebalance, by its first sequence number, where it has one."""
 
     @property
+    def is_outside(self) -> bool:
+        """True if it is about the commits of a client that is no member."""
+        return self.code == Diagnosis.COMMIT_REFUSED and not self.members
+
+    @property
     def is_trouble(self) -> bool:
         """True if something went wrong: a member waited, was refused, or lost its work."""
         return self.code not in HEALTHY
@@ -150,6 +155,7 @@ class _Search:
             self._subscriptions(rebalance, until)
         if self.history.is_of_topic_alone:
             self._replacements()
+        self._commits()
 
     def finding(self, code: str, member: Member | None = None, client: str = "") -> Finding:
         """Return the finding of this code and process; add it if it is new."""
@@ -174,12 +180,16 @@ class _Search:
 
     # Members outside
 
-    def _refusals(self) -> None:
+    @property
+    def _begin(self) -> float:
+        """The time that is asked for. A refusal before the first rebalance of the group counts too."""
         is_epoch = self.history.epochs is not None
         alike = (each for each in self.history.rebalances if isinstance(each, Reconciliation) is is_epoch)
         whole = not self.rebalances or self.rebalances[0] is next(alike, None)
-        # A refusal before the first rebalance counts too, but not one before the time that is asked for.
-        begin = 0.0 if whole else self.rebalances[0].started
+        return 0.0 if whole else self.rebalances[0].started
+
+    def _refusals(self) -> None:
+        begin = self._begin
         for refused in self.history.refusals.refused.values():
             if refused.last < begin:
                 continue
@@ -201,6 +211,24 @@ class _Search:
             finding.count, finding.library = twice.count, twice.library
             finding.seconds = twice.last - twice.first
             finding.seqs = twice.first_seq, twice.last_seq
+
+    def _commits(self) -> None:
+        """Add the refused commits that no other trouble of their member explains."""
+        begin = self._begin
+        troubles = [each for each in self.findings.values() if each.is_trouble]
+        ids = {member_id for each in troubles for member_id in each.members}
+        explained = {client_of(self.history.member(each)) for each in ids} | {each.client for each in troubles}
+        for refused in self.history.refusals.commits.values():
+            member = self.history.members.get(refused.member_id)
+            if refused.last < begin or (member is not None and client_of(member) in explained):
+                continue
+            finding = self.finding(Diagnosis.COMMIT_REFUSED, member, "" if member else refused.client_id)
+            finding.library = refused.library if member is None else finding.library
+            # The standstill of others does not show in it: any other trouble comes first.
+            finding.cost += LONG_S
+            finding.count += refused.count
+            finding.error = refused.error
+            finding.seqs = refused.first_seq, refused.last_seq
 
     def _unreleased(self, unreleased: Unreleased) -> None:
         """Add a process that was refused the group instance id of another."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from kafka_shim.apis.readable import readable
 from kafka_shim.apis.wire.errors import ErrorCode, error_name
 from kafka_shim.trace import clients
 from kafka_shim.trace.causes import Cause
@@ -298,13 +299,39 @@ def after_pause(history: GroupHistory, finding: Finding, names: Names) -> list[R
     setting = setting_of(clients.SESSION, finding.library, finding.protocol_type)
     if setting is None:
         return dead(history, finding, names)
-    late = sum(history.member(each).fenced for each in finding.members)
+    late = sum(each.count for each in history.refusals.commits.values() if each.member_id in finding.members)
     loss = f"; {late} of its commits came too late, and other members read those records again" if late else ""
     if finding.seconds:
         why = f"it was back {finding.seconds:.1f} s after it was expelled: paused, not dead{loss}"
     else:
         why = f"it joined again as soon as it learned that it was expelled: paused, not dead{loss}"
     return _longer_session(finding, setting, member.session_timeout_ms, finding.seconds, why)
+
+
+def after_refused_commits(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
+    if finding.is_outside:
+        return [
+            Remedy(
+                who=finding.client,
+                side="client",
+                setting=setting_of(clients.GROUP, finding.library, finding.protocol_type) or clients.GROUP,
+                key=clients.GROUP,
+                seen=readable(history.group),
+                proposed="another for a consumer with assign(); to set offsets, stop the members first",
+                why="while a group has members, only these may commit",
+            )
+        ]
+    return [
+        Remedy(
+            who=finding.client,
+            side="client",
+            setting=PROCESSING,
+            key="processing",
+            seen=f"{finding.count} late commits" if finding.count > 1 else "a late commit",
+            proposed="a commit before the partitions are given up, in the callback for revoked partitions",
+            why="their records are read again by the next owner",
+        )
+    ]
 
 
 def _longer_session(finding: Finding, setting: str, session_ms: int | None, gap: float, why: str) -> list[Remedy]:

@@ -274,6 +274,22 @@ PAGES: Final[dict[str, Page]] = {
         " topics.",
         price="The new group has no committed offsets: auto.offset.reset decides, or copy the offsets first.",
     ),
+    Diagnosis.COMMIT_REFUSED: Page(
+        meaning="Commits were refused for good, so the next owner of the partitions reads their records again. Either a"
+        " member had lost its partitions, or the client is no member of the group.",
+        example="A job with assign() and the group.id of a service that subscribes: each of its commits is refused, and"
+        " after a restart it begins where it began.",
+        signs={
+            "a member": "OffsetCommit with its old generation or epoch: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION,"
+            " FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH",
+            "no member": "OffsetCommit without a member id, UNKNOWN_MEMBER_ID",
+            "an administrator": "the same: offsets of a group with members cannot be set",
+            "Java": "CommitFailedException",
+        },
+        remedy="A group.id of its own for a consumer with assign(). A member commits in its callback for revoked"
+        " partitions, before these are given up. To set the offsets of a group, stop its members first.",
+        price="A new group has no committed offsets: auto.offset.reset decides, or copy the offsets first.",
+    ),
     Diagnosis.UNKNOWN: Page(
         meaning="The request that began the rebalance did not pass the relay.",
         example="Some consumers go to the broker directly, past `kafka-shim trace record`.",

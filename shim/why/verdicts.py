@@ -27,6 +27,7 @@ CLAUSES: Final[dict[str, str]] = {
     Diagnosis.SELDOM_HEARTBEATS: "{who} learned of a rebalance up to {seconds} late: its heartbeats are rare",
     Diagnosis.DIFFERENT_SUBSCRIPTIONS: "members subscribe to different topics: {who} got partitions of topics that it"
     " does not subscribe to",
+    Diagnosis.COMMIT_REFUSED: "commits of {who} were refused, {times}, {error}: their records are read again",
     Diagnosis.UNKNOWN: "why does not know the reason: the request that began it did not pass the relay",
     Diagnosis.ROLLING_RESTART: "a rolling restart",
     Diagnosis.DEPLOY: "all members left, and new ones started: a deploy",
@@ -47,6 +48,7 @@ _MOST_TOPICS: Final = 3
 _OTHERWISE: Final[dict[str, str]] = {
     Diagnosis.SELDOM_HEARTBEATS: "the heartbeats of {who} are rarer than its session is long, {times}",
     Diagnosis.FLAPPING: "members such as {who} join for a short time and leave, {times}",
+    Diagnosis.COMMIT_REFUSED: "{who} is no member of the group, and its commits were refused, {times}: {error}",
 }
 """Clauses of findings that need another one than most of their kind."""
 _FROM_LOGS: Final[dict[str, str]] = {
@@ -88,7 +90,8 @@ def _unread(finding: Finding) -> str:
 
 def clause_of(finding: Finding, rebalance: Rebalance | None = None) -> str:
     """Return a finding as a clause, without a full stop; of one rebalance without its count in the whole group."""
-    text = _OTHERWISE.get(finding.code) if finding.expelled or finding.is_passing else CLAUSES.get(finding.code)
+    is_otherwise = finding.expelled or finding.is_passing or finding.is_outside
+    text = _OTHERWISE.get(finding.code) if is_otherwise else CLAUSES.get(finding.code)
     if finding.is_of_log:
         text = _FROM_LOGS.get(finding.code, text)
     if finding.code == Cause.MEMBER_GONE:

@@ -166,7 +166,8 @@ def test_commits_that_are_refused_for_good_are_no_calm() -> None:
     late = healthy[at] | {"api": "OffsetCommit", "error": int(ErrorCode.ILLEGAL_GENERATION)}
     explanation = answer_to("billing", [*healthy[: at + 1], late, *healthy[at + 1 :]])
     assert not explanation.is_calm
-    assert "other members read those records again" in explanation.advice_text
+    assert explanation.troubles[0].code == Diagnosis.COMMIT_REFUSED
+    assert "commits of a were refused, once, ILLEGAL_GENERATION: their records are read again" in explanation.verdict
     # A rebalance that is in progress refuses it only for now.
     again = late | {"error": int(ErrorCode.REBALANCE_IN_PROGRESS)}
     assert answer_to("billing", [*healthy[: at + 1], again, *healthy[at + 1 :]]).is_calm

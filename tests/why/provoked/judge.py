@@ -24,6 +24,7 @@ from tests.why.provoked.held_out import HELD_OUT
 from tests.why.provoked.languages import LANGUAGES
 from tests.why.provoked.last import LAST
 from tests.why.provoked.lives import LIVES
+from tests.why.provoked.outside import OUTSIDE
 from tests.why.provoked.strangers import STRANGERS
 from tests.why.provoked.unread import UNREAD
 from tests.why.provoked.unseen import UNSEEN
@@ -42,6 +43,7 @@ SETS = {
     "further": FURTHER,
     "blind": BLIND,
     "unread": UNREAD,
+    "outside": OUTSIDE,
 }
 """The sets of cases, by the folder of their recordings."""
 SPELLINGS = {
