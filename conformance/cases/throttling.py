@@ -130,6 +130,6 @@ def mutations(t: Trial) -> None:
     code, throttle = create("third", 4)
     t.equal(code, E.THROTTLING_QUOTA_EXCEEDED if is_strict else 0, "the error of the third answer")
     low, high = (4000, 5000) if is_strict else (12_000, 13_000)
-    # A busy target answers late, and the rate brings tokens meanwhile.
+    # The rate brings tokens while a busy target answers.
     low -= int(1000 * (time.monotonic() - began))
     t.check(low < throttle <= high, f"the third throttle is {throttle} ms")
