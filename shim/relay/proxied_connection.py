@@ -19,7 +19,7 @@ from kafka_shim.apis.wire import DecodeError
 from kafka_shim.apis.wire.headers import decode_request_header, decode_response_header, is_flexible
 from kafka_shim.relay import addresses
 from kafka_shim.relay.frames import Frames, ReadPlan
-from kafka_shim.server.trace import GROUP_KEYS
+from kafka_shim.server.trace import GROUP_KEYS, software_of
 
 READ_BYTES: Final = 1 << 20
 """Larger frames pass unread, except for answers that always name brokers."""
@@ -278,4 +278,4 @@ def _software(part: bytes, version: int) -> str:
         request: Any = APIS[ApiKey.API_VERSIONS].request.decoder(version)(part, offset)[0]
     except DecodeError:
         return ""
-    return f"{request.client_software_name} {request.client_software_version}".strip()
+    return software_of(request)

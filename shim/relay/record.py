@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from kafka_shim.apis.keys import ApiKey
@@ -15,7 +15,7 @@ from kafka_shim.relay.epochs import FORMS, EpochGroup
 from kafka_shim.relay.groups import CONCLUDE_AFTER_S, Event, Group
 from kafka_shim.relay.proxied_connection import TRACED, PendingRequest, ProxiedConnection
 from kafka_shim.server.requests import REQUESTS
-from kafka_shim.server.trace import as_json, end_offsets, group_in
+from kafka_shim.server.trace import as_json, end_offsets, group_in, is_join
 
 MAX_GROUPS: Final = 20_000
 """Number of groups to follow, of the classic protocol and of all others; beyond it, the longest inactive ones are
@@ -220,7 +220,7 @@ class Record:
 def _exchange(pending: PendingRequest, answer: Message) -> Event:
     """Build the `exchange` event of a request and its answer."""
     request, response_fields, error = as_json(pending.request, answer, pending.version)
-    return {
+    event = {
         "event": "exchange",
         "conn": pending.connection.number,
         "node": pending.connection.node,
@@ -234,13 +234,10 @@ def _exchange(pending: PendingRequest, answer: Message) -> Event:
         "error": error,
         "correlation_id": pending.correlation_id,
         "arrived": pending.arrived,
-    } | ({"software": pending.connection.software} if _names_software(pending, request) else {})
-
-
-def _names_software(pending: PendingRequest, request: Mapping[str, Any]) -> bool:
-    """True for a request to join with known software."""
-    is_join = pending.api == "JoinGroup" or request.get("member_epoch") == 0
-    return is_join and bool(pending.connection.software)
+    }
+    if pending.connection.software and is_join(pending.api, request):
+        event["software"] = pending.connection.software
+    return event
 
 
 def _commit(request: Any, answer: Any) -> Event:

@@ -66,6 +66,7 @@ class Connection(Protocol):
     any. `guard` stands before each rule; None lets everything pass. `last_answer` is a response with its bytes, which
     may serve the next exchange too. `remembered` are the requests that the client may repeat (`remembered/`) by their
     first eight bytes. `last_commit` identifies the sender of the last commit: one that commits again will repeat it.
+    `software` is the name and version of the client's software, empty if it did not tell.
     """
 
     number: int
@@ -77,6 +78,7 @@ class Connection(Protocol):
     last_answer: tuple[object, bytes]
     remembered: dict[bytes, Any]
     last_commit: object
+    software: str
 
     def begin(self, exchange: Any) -> None:
         """Serve nothing more until this exchange is finished."""

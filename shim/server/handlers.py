@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from kafka_shim.apis import consumer_group_heartbeat as consumer_group_heartbeat_api
 from kafka_shim.apis import metadata as metadata_api
+from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -93,6 +94,7 @@ from kafka_shim.groups.streams.heartbeat import Answer as StreamsAnswer
 from kafka_shim.groups.streams.heartbeat import refused as streams_heartbeat_refused
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.parts import PART, divide
+from kafka_shim.server.trace import software_of
 
 _UNKNOWN_TOPIC_ID: Final = int(ErrorCode.UNKNOWN_TOPIC_ID)
 _UNKNOWN_TOPIC_OR_PARTITION: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -190,6 +192,15 @@ def streams_group_heartbeat(request: StreamsGroupHeartbeatRequest, call: Exchang
                 details = ", ".join(f"{topic} ({why})" for topic, why in list(failures.items())[:3])
                 more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
                 status.status_detail += f"; Creation failed: {details}{more}."
+    return response
+
+
+def api_versions(request: ApiVersionsRequest, call: Exchange) -> ApiVersionsResponse:
+    """List the APIs and features; remember the client's software, which version 3 and later name (KIP-511)."""
+    has_software = call.version >= 3
+    response = call.broker.api_versions(request, has_software=has_software)
+    if has_software and not response.error_code:
+        call.session.software = software_of(request)
     return response
 
 

@@ -184,7 +184,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.SASL_HANDSHAKE: Row(lambda r, c: SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)),
     ApiKey.SASL_AUTHENTICATE: Row(lambda r, c: SaslAuthenticateResponse(
         ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication")),
-    ApiKey.API_VERSIONS: Row(lambda r, c: c.broker.api_versions(r, has_software=c.version >= 3)),
+    ApiKey.API_VERSIONS: Row(handlers.api_versions),
     ApiKey.METADATA: Row(handlers.metadata, (topics(DESCRIBE, lambda r: _named(r.topics or ())),),
         divided=Divided(handlers.metadata_parts, "topics")),
     ApiKey.DESCRIBE_CLUSTER: Row(lambda r, c: c.broker.metadata.describe_cluster(r), (cluster(DESCRIBE),)),

@@ -111,6 +111,7 @@ class Session:
         "node",
         "number",
         "remembered",
+        "software",
         "state",
         "transport",
     )
@@ -126,6 +127,7 @@ class Session:
         self.last_answer: tuple[object, bytes] = (None, b"")
         self.remembered = _NOTHING_REMEMBERED
         self.last_commit: object = None
+        self.software = ""
         self._splitter = FrameSplitter()
         self._waiting = _NOTHING
         self._waiting_bytes = 0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from kafka_shim.apis.api_versions import ApiVersionsRequest
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.offset_commit import (
     OffsetCommitRequest,
@@ -53,6 +54,10 @@ long."""
 BY_FIELD: Final = frozenset({OffsetCommitRequestPartition, OffsetCommitResponsePartition})
 """Structs in arrays that show as one object with an array for each field, which saves repeating the names of the
 fields."""
+
+
+_MOST_OF_SOFTWARE: Final = 200
+"""Characters of it that each connection keeps."""
 
 
 class Exchanges:
@@ -118,7 +123,7 @@ class Exchanges:
     def _event(self, exchange: Call, request: dict[str, Any], answer: dict[str, Any], error: int) -> dict[str, Any]:
         """Return an `exchange` event without correlation id and time of arrival."""
         endpoint = exchange.endpoint
-        return {
+        event = {
             "event": "exchange",
             "conn": exchange.session.number,
             "node": self._node_id,
@@ -131,6 +136,19 @@ class Exchanges:
             "answer": answer,
             "error": error,
         }
+        if exchange.session.software and is_join(endpoint.api.name, request):
+            event["software"] = exchange.session.software
+        return event
+
+
+def software_of(request: ApiVersionsRequest) -> str:
+    """Return the name and version of a client's software, empty if the request has none."""
+    return f"{request.client_software_name} {request.client_software_version}".strip()[:_MOST_OF_SOFTWARE]
+
+
+def is_join(api: str, request: Mapping[str, Any]) -> bool:
+    """True for a request to join; its event has the software of the client, if that is known."""
+    return api == "JoinGroup" or request.get("member_epoch") == 0
 
 
 def end_offsets(ends: Iterable[tuple[str, int, int]]) -> dict[str, Any]:

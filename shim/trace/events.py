@@ -103,7 +103,7 @@ class Exchange(Event):
     answer: Annotated[dict[str, Any], "the answer's fields; bytes as their length"]
     error: Annotated[int, "error code of the answer, 0 for none"]
     software: NotRequired[
-        Annotated[str, "name and version of the client's software, in a request to join that passed a relay"]
+        Annotated[str, "name and version of the client's software, in a request to join, if its ApiVersions had them"]
     ]
     nth: NotRequired[
         Annotated[

@@ -2,7 +2,12 @@
 
 from typing import Any
 
+import pytest
+
+from kafka_shim.apis.api_versions import ApiVersionsRequest
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_shim.apis.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -73,3 +78,25 @@ async def test_a_fetch_of_the_offsets_of_one_group_is_an_event_of_this_group() -
     wire.receive(request(OffsetFetchRequest(groups=of_group), 8))
     wire.receive(request(OffsetFetchRequest(groups=[*of_group, OffsetFetchRequestGroup("h", topics=[])]), 9))
     assert [(event["version"], event["group"]) for event in heard] == [(7, "g"), (8, "g"), (9, "")]
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "software"), [(3, "sarama", "sarama 1.31.0"), (2, "sarama", None), (4, "x" * 9_000, "x" * 200)]
+)
+async def test_a_request_to_join_has_the_software_of_its_client(version: int, name: str, software: str | None) -> None:
+    wire = Wire(cluster(topics={"orders": 1}))
+    heard: list[dict[str, Any]] = []
+
+    def hear(events: list[dict[str, Any]], now: float) -> None:
+        heard.extend(event for event in events if event["event"] == "exchange")
+
+    wire.cluster.events.listen(hear, requests=False)
+    wire.receive(request(ApiVersionsRequest(name, "1.31.0"), version))
+    wire.receive(
+        request(JoinGroupRequest("g", 6_000, 6_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")]), 4)
+    )
+    consumer = ConsumerGroupHeartbeatRequest("h", "m", 0, None, None, 6_000, ["orders"], None, None, [])
+    wire.receive(request(consumer, 1))
+    wire.receive(request(HeartbeatRequest("g", 1, "nobody"), 0))
+    assert [each["api"] for each in heard] == ["JoinGroup", "ConsumerGroupHeartbeat", "Heartbeat"]
+    assert [each.get("software") for each in heard] == [software, software, None]
