@@ -29,4 +29,6 @@ export class Coordinator {
   story(since?: number): Promise<string[]>
   /** Writes the events so far as a trace file, for `kafka-shim why` and its page. */
   writeTrace(path: string): Promise<void>
+  /** Runs the body of a test. If it fails, its error has the story of the test and the path of its trace. */
+  telling<T>(run: () => T | Promise<T>): Promise<T>
 }

@@ -1,8 +1,13 @@
 // A coordinator for tests: a process of kafka-shim (pip install 'kafka-group-shim[cli]'), and its control API, docs/http.md.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
+import { mkdtemp, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+
+// Lines of a story that a failed test shows.
+const STORY_LINES = 200
 
 export class Coordinator {
   #process
@@ -91,6 +96,31 @@ export class Coordinator {
   async writeTrace(path) {
     const response = await fetch(`${this.control}/v1/trace`)
     await writeFile(path, await response.text())
+  }
+
+  // Runs the body of a test. If it fails, its error has the story of the test and the path of its trace.
+  async telling(run) {
+    const { newest } = await this.get('/v1/server')
+    try {
+      return await run()
+    } catch (error) {
+      // Test runners print the stack.
+      if (error instanceof Error) error.stack += `\n${await this.#told(newest)}`
+      throw error
+    }
+  }
+
+  async #told(since) {
+    try {
+      const story = await this.story(since)
+      const leftOut = Math.max(0, story.length - STORY_LINES)
+      const trace = join(await mkdtemp(join(tmpdir(), 'kafka-shim-')), 'trace.jsonl')
+      await this.writeTrace(trace)
+      const before = leftOut ? [`(${leftOut} lines before these)`] : []
+      return ['The story of the test:', ...before, ...story.slice(leftOut), `The trace: ${trace}`].join('\n')
+    } catch (error) {
+      return `kafka-shim does not tell the story: ${error.message}`
+    }
   }
 
   async #ask(method, path, body) {

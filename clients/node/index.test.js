@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { Coordinator } from 'kafka-group-shim'
 
@@ -67,4 +67,33 @@ test('the story and the trace are there', async (context) => {
   const trace = await readFile(join(folder, 'trace.jsonl'), 'utf8')
   assert.ok(trace.includes('"client_id":"teller"'))
   await rm(folder, { recursive: true })
+})
+
+test('a failed test has its story and its trace', async (context) => {
+  const shim = await started(context, '--topic', 'orders:4')
+  await shim.puppet('before', ['orders'], { client_id: 'earlier' })
+  await shim.await('before', 'stable', { members: 1 })
+  const body = async () => {
+    await shim.puppet('billing', ['orders'], { client_id: 'teller' })
+    await shim.await('billing', 'stable', { members: 1 })
+    assert.equal(1, 2)
+  }
+  const error = await shim.telling(body).catch((error) => error)
+  assert.equal(error.code, 'ERR_ASSERTION')
+  assert.match(error.stack, /teller joins/)
+  assert.doesNotMatch(error.stack, /earlier joins/)
+  const path = /The trace: (.*)/.exec(error.stack)[1]
+  assert.ok((await readFile(path, 'utf8')).includes('"client_id":"teller"'))
+  await rm(dirname(path), { recursive: true })
+  assert.equal(await shim.telling(() => 5), 5)
+})
+
+test('a server that is gone tells no story', async () => {
+  const shim = await Coordinator.start()
+  const error = await shim.telling(async () => {
+    await shim.stop()
+    throw new Error('mine')
+  }).catch((error) => error)
+  assert.equal(error.message, 'mine')
+  assert.match(error.stack, /does not tell the story/)
 })

@@ -26,7 +26,8 @@ from kafka_shim.lab.conditions import Conditions
 from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.lab.faults import Faults
 from kafka_shim.lab.group_waits import GroupWaits, NotReached
-from kafka_shim.lab.interception import Interception, Unmatchable, later_in
+from kafka_shim.lab.interception import Interception, Unmatchable, later_in, similar
+from kafka_shim.lab.killed import Killed
 from kafka_shim.lab.rewind import Offsets, Rewind
 from kafka_shim.lab.sessions import end_sessions, sessions_of
 from kafka_shim.lab.topic_data import TopicData
@@ -163,6 +164,33 @@ class LabWorkbench(TopicData, Workbench):
         for session in sessions:
             session.transport.close()
         return len(sessions)
+
+    def kill(self, client_id: str) -> Killed:
+        """Kill clients: drop all that they send, and all that is sent to them, until `clear()` of the result.
+
+        `client_id` may have `*` and `?`. To the coordinator they are dead processes, which do not leave their groups.
+        Raises ValueError if no client with this id is connected.
+        """
+        connected = {session.client_id for session in self.cluster.sessions() if session.client_id}
+        if not any(fnmatchcase(each, client_id) for each in connected):
+            others = similar(client_id, connected) if connected else "none is."
+            raise ValueError(f"No client {client_id!r} is connected; {others}")
+        return Killed(self.interception, client_id)
+
+    def revive(self, client_id: str) -> int:
+        """Revive the clients that were killed under this id, and return the number of them that have to connect again.
+
+        Raises ValueError if none were.
+        """
+        all_killed = [each for each in self.interception.intercepts if isinstance(each, Killed)]
+        killed = [each for each in all_killed if each.client_id == client_id]
+        if not killed:
+            dead = {each.client_id for each in all_killed}
+            raise ValueError(f"{client_id!r} was not killed; {similar(client_id, dead) if dead else 'no client was.'}")
+        connections = sum(len(each.connections) for each in killed)
+        for each in killed:
+            each.clear()
+        return connections
 
     # Time
 

@@ -162,21 +162,21 @@ class Interception:
         self.cluster = cluster
         self.later = later
         self.conditions = Conditions()
-        self._intercepts: list[Intercept] = []
+        self.intercepts: list[Intercept] = []
         self._delayed: dict[int, Callable[[float], None]] = {}
         self._numbers = count(1)
 
     def add(self, intercept: Intercept) -> None:
         """Add an intercept: it sees all requests and answers from now on."""
-        self._intercepts.append(intercept)
-        if len(self._intercepts) == 1:
+        self.intercepts.append(intercept)
+        if len(self.intercepts) == 1:
             self.cluster.intercept(self)
 
     def remove(self, intercept: Intercept) -> None:
         """Remove an intercept; a second call does nothing."""
-        if intercept in self._intercepts:
-            self._intercepts.remove(intercept)
-            if not self._intercepts:
+        if intercept in self.intercepts:
+            self.intercepts.remove(intercept)
+            if not self.intercepts:
                 self.cluster.intercept(None)
 
     def end_journal(self, reason: str) -> None:
@@ -201,7 +201,7 @@ class Interception:
     def requested(self, exchange: Exchange, now: float) -> bool:
         """See `Interceptor`."""
         facts = Facts(exchange)
-        takes = any(intercept.request(exchange, facts, now) for intercept in list(self._intercepts))
+        takes = any(intercept.request(exchange, facts, now) for intercept in list(self.intercepts))
         if takes:
             exchange.let_go(now)
         return takes
@@ -209,7 +209,7 @@ class Interception:
     def answering(self, exchange: Exchange, data: bytes, now: float) -> bool:
         """See `Interceptor`."""
         facts = Facts(exchange)
-        return any(intercept.answer(exchange, facts, data, now) for intercept in list(self._intercepts))
+        return any(intercept.answer(exchange, facts, data, now) for intercept in list(self.intercepts))
 
     def settle(self) -> None:
         """Settle the effects of released requests, and wake the tasks that wait for them."""

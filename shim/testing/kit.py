@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -27,7 +26,6 @@ from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.lab.faults import Fault
 from kafka_shim.lab.group_waits import STORY_LINES, TIMEOUT, GroupWaits, NotReached
 from kafka_shim.lab.interception import MATCH_FIELDS, similar, split_match
-from kafka_shim.lab.killed import Killed
 from kafka_shim.lab.scheduler import Scheduler
 from kafka_shim.persistence.files import private
 from kafka_shim.persistence.store import Store
@@ -266,18 +264,6 @@ class Kit(LabWorkbench):
         """Raise UnfiredFaults if a fault that is not optional never happened."""
         if unfired := self.faults.unfired():
             raise UnfiredFaults(f"Never happened: {'; '.join(map(str, unfired))}.")
-
-    def kill(self, client_id: str) -> Killed:
-        """Kill clients: drop all that they send, and all that is sent to them, until `clear()` of the result.
-
-        `client_id` may have `*` and `?`. To the coordinator they are dead processes, which do not leave their groups.
-        Raises ValueError if no client with this id is connected.
-        """
-        connected = {session.client_id for session in self.cluster.sessions() if session.client_id}
-        if not any(fnmatchcase(each, client_id) for each in connected):
-            others = similar(client_id, connected) if connected else "none is."
-            raise ValueError(f"No client {client_id!r} is connected; {others}")
-        return Killed(self.interception, client_id)
 
     @awaited
     async def until(self, condition: Callable[[], bool], goal: str, timeout: float = TIMEOUT) -> None:

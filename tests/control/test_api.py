@@ -218,6 +218,20 @@ def test_clients_are_disconnected_and_expired(server: CoordinatorServer, http: h
     assert refused["message"].startswith("No session of 'cut-1' runs in the group 'cut'.")
 
 
+def test_clients_are_killed_and_revived(server: CoordinatorServer, http: httpx.Client) -> None:
+    server.puppet("dead", ["orders"], client_id="dead-1", session_timeout=45, heartbeat_interval=0.01)
+    server.group("dead").stable(members=1)
+    refused = answer_to(http, "POST", "/v1/kill", 409, client_id="dead-2")
+    assert refused["message"] == "No client 'dead-2' is connected; did you mean 'dead-1'?"
+    assert answer_to(http, "POST", "/v1/kill", client_id="dead-*") == {"client_id": "dead-*"}
+    answer_to(http, "POST", "/v1/groups/dead/expire", member="dead-1")
+    server.group("dead").empty()
+    refused = answer_to(http, "POST", "/v1/revive", 409, client_id="dead-1")
+    assert refused["message"] == "'dead-1' was not killed; did you mean 'dead-*'?"
+    assert answer_to(http, "POST", "/v1/revive", client_id="dead-*")["connections"] == 1
+    server.group("dead").stable(members=1)
+
+
 def test_no_commit_is_awaited_over_http(server: CoordinatorServer, http: httpx.Client) -> None:
     server.puppet("idle-2", ["orders"], heartbeat_interval=0.01)
     server.group("idle-2").stable(members=1)

@@ -20,6 +20,24 @@ class Disconnect(Body, kw_only=True):
     client_id: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, description="It may have * and ?.")]
 
 
+class Kill(Body, kw_only=True):
+    """The clients to kill: the coordinator gets nothing from them, and they get nothing."""
+
+    client_id: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, description="It may have * and ?.")]
+
+
+class Killed(Answer, kw_only=True):
+    """The clients that are dead until they are revived."""
+
+    client_id: str
+
+
+class Revive(Body, kw_only=True):
+    """The clients to revive."""
+
+    client_id: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, description="As they were killed.")]
+
+
 class Disconnected(Answer, kw_only=True):
     """The number of connections that were closed."""
 
@@ -56,6 +74,21 @@ def _disconnect(workbench: LabWorkbench, body: Disconnect) -> Disconnected:
     return Disconnected(connections=workbench.disconnect(body.client_id))
 
 
+def _kill(workbench: LabWorkbench, body: Kill) -> Killed:
+    try:
+        workbench.kill(body.client_id)
+    except ValueError as error:
+        raise Refused(ErrorCode.RESOURCE_NOT_FOUND, str(error)) from None
+    return Killed(client_id=body.client_id)
+
+
+def _revive(workbench: LabWorkbench, body: Revive) -> Disconnected:
+    try:
+        return Disconnected(connections=workbench.revive(body.client_id))
+    except ValueError as error:
+        raise Refused(ErrorCode.RESOURCE_NOT_FOUND, str(error)) from None
+
+
 def _expire(workbench: LabWorkbench, group: str, body: Expire) -> Expired:
     try:
         workbench.expire(group, body.member)
@@ -79,6 +112,30 @@ OPERATIONS: Final = (
         answers=(Disconnected,),
         lab=True,
         example={"client_id": "billing-*"},
+        tag="clients",
+    ),
+    Operation(
+        method="POST",
+        path="/v1/kill",
+        summary="Kill clients: drop all that they send, and all that is sent to them.",
+        do=_kill,
+        body=Kill,
+        answers=(Killed,),
+        problems=(409,),
+        lab=True,
+        example={"client_id": "billing-1"},
+        tag="clients",
+    ),
+    Operation(
+        method="POST",
+        path="/v1/revive",
+        summary="Revive clients that were killed; connections on which something was dropped are closed.",
+        do=_revive,
+        body=Revive,
+        answers=(Disconnected,),
+        problems=(409,),
+        lab=True,
+        example={"client_id": "billing-1"},
         tag="clients",
     ),
     Operation(
