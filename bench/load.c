@@ -10,12 +10,16 @@
  *     own SECONDS RATE        the same, each member with as many partitions of its own: the topics have more of them
  *     moved SECONDS RATE      commits of some of the partitions, others in every request, as librdkafka's are, which
  *                             commits only what has moved
+ *     fetch SECONDS RATE      fetches of twenty partitions of the first topic in a session (KIP-227): records of a few
+ *                             partitions, until all are read and one fetch waits in vain; then a few are read again from
+ *                             their start. Now and then a partition is forgotten, and comes back
+ *     idle SECONDS RATE       fetches that all wait in vain, in a session at the end of twenty partitions
  *     base SECONDS            connections open, nothing sent
  *
  * Latency is from the send of a request to the arrival of its answer. "p99_turns" is how many answers others got
  * meanwhile: with N members that ask again at once, N is a fair round, whatever else the machine does. It knows nothing
  * of the server but Kafka's protocol, in versions that every target serves: JoinGroup 5, SyncGroup 3, Heartbeat 3,
- * OffsetCommit 7, FindCoordinator 2.
+ * OffsetCommit 7, FindCoordinator 2, Fetch 11. A server without fetch sessions gets all partitions in each fetch.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -33,9 +37,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OFFSET_COMMIT = 8, FIND_COORDINATOR = 10, JOIN_GROUP = 11, HEARTBEAT = 12, SYNC_GROUP = 14 };
+enum { FETCH = 1, OFFSET_COMMIT = 8, FIND_COORDINATOR = 10, JOIN_GROUP = 11, HEARTBEAT = 12, SYNC_GROUP = 14 };
 enum { INVALID_REQUEST = 42, MEMBER_ID_REQUIRED = 79 };
 enum { SESSION_MS = 300000, FORMING_HEARTBEAT_NS = 100000000, BUCKETS = 64 * 64 };
+enum { FETCHED = 20, READ_AGAIN = 3, ONE_BATCH = 200, WAIT_MS = 5 };
+enum { SAME, MOVED, FORGOTTEN, GONE };
 
 struct member {
     int fd;
@@ -46,6 +52,9 @@ struct member {
     int64_t sent_at;
     int64_t asked_after;  /* how many answers there had been, to anybody */
     char id[256];
+    int32_t session, epoch; /* of its fetches */
+    int64_t offsets[FETCHED];
+    char changes[FETCHED]; /* what the next fetch tells of a partition */
     unsigned char *in;    /* received and not yet read as a frame */
     size_t in_size, in_room;
     unsigned char *out;   /* built and not yet taken by the socket */
@@ -56,7 +65,7 @@ static struct member *members;
 static int member_count, epoll;
 static const char *group;
 static char topics[16][64];
-static int partitions[16], topic_count, own, moved;
+static int partitions[16], topic_count, own, moved, idle;
 static int64_t buckets[BUCKETS], turns[BUCKETS], answered, failed, waited;
 static uint32_t chance = 2463534242u;
 static int last_error;
@@ -195,15 +204,17 @@ static void heartbeat(struct member *m) {
     finish(m);
 }
 
+static uint32_t random_bits(void) {
+    chance ^= chance << 13;
+    chance ^= chance >> 17;
+    return chance ^= chance << 5;
+}
+
 /* Which partitions of a topic the next commit has: all, or each with a chance of one in two, but one at least. */
 static uint32_t chosen(int count) {
     uint32_t all = count < 32 ? (1u << count) - 1 : ~0u;
     if (!moved) return all;
-    do {
-        chance ^= chance << 13;
-        chance ^= chance >> 17;
-        chance ^= chance << 5;
-    } while (!(chance & all));
+    while (!(random_bits() & all)) continue;
     return chance & all;
 }
 
@@ -223,6 +234,55 @@ static void commit(struct member *m) {
             put_text(m, "", 0);
         }
     }
+    finish(m);
+}
+
+/* The partition of a member's place, and back: members share partitions if there are too few. */
+static int fetched(struct member *m, int place) {
+    return ((int)(m - members) * FETCHED + place) % partitions[0];
+}
+
+static int place_of(struct member *m, int partition) {
+    return ((partition - fetched(m, 0)) % partitions[0] + partitions[0]) % partitions[0];
+}
+
+static int told(struct member *m, char change) {
+    int count = 0;
+    for (int i = 0; i < FETCHED && i < partitions[0]; i++) count += m->changes[i] == change;
+    return count;
+}
+
+static void fetch(struct member *m) {
+    int places = partitions[0] < FETCHED ? partitions[0] : FETCHED;
+    for (int i = 0; i < places; i++)
+        if (!m->session || m->changes[i] == GONE) m->changes[i] = MOVED;
+    if (m->session && !idle && random_bits() % 8 == 0) m->changes[random_bits() % places] = FORGOTTEN;
+    begin(m, FETCH, 11);
+    put32(m, -1);
+    put32(m, WAIT_MS);
+    put32(m, 1);
+    put32(m, 1 << 20);
+    put(m, "", 1);
+    put32(m, m->session);
+    put32(m, m->epoch);
+    for (char change = MOVED; change <= FORGOTTEN; change++) {
+        int count = told(m, change);
+        put32(m, count > 0);
+        if (!count) continue;
+        put_text(m, topics[0], strlen(topics[0]));
+        put32(m, count);
+        for (int i = 0; i < places; i++) {
+            if (m->changes[i] != change) continue;
+            put32(m, fetched(m, i));
+            m->changes[i] = change == FORGOTTEN ? GONE : SAME;
+            if (change == FORGOTTEN) continue;
+            put32(m, -1);
+            put64(m, m->offsets[i]);
+            put64(m, -1);
+            put32(m, ONE_BATCH);
+        }
+    }
+    put_text(m, "", 0);
     finish(m);
 }
 
@@ -248,6 +308,46 @@ static const unsigned char *get_text(struct reader *r, size_t width, int *size) 
     const unsigned char *text = r->at;
     if (*size > 0) r->at += *size;
     return text;
+}
+
+static int64_t get64(struct reader *r) {
+    int64_t high = get(r, 4);
+    return high << 32 | (uint32_t)get(r, 4);
+}
+
+/* The rest of an answer to a fetch, after its time of throttling. Returns its error. */
+static int was_fetched(struct member *m, struct reader *r) {
+    int size, error = get(r, 2), records = 0;
+    int32_t session = get(r, 4);
+    for (int topic = get(r, 4); topic > 0; topic--) {
+        get_text(r, 2, &size);
+        for (int partition = get(r, 4); partition > 0; partition--) {
+            int place = place_of(m, get(r, 4)), code = get(r, 2);
+            int64_t end = get64(r);
+            get64(r);
+            get64(r);
+            for (int aborted = get(r, 4); aborted > 0; aborted--) {
+                get64(r);
+                get64(r);
+            }
+            get(r, 4);
+            const unsigned char *batch = get_text(r, 4, &size);
+            if (code) error = code;
+            if (size < 61 || place >= FETCHED) continue;
+            struct reader offset = {batch, batch + 8}, last = {batch + 23, batch + 27};
+            m->offsets[place] = idle ? end : get64(&offset) + get(&last, 4) + 1;
+            if (m->changes[place] == SAME) m->changes[place] = MOVED;
+            records++;
+        }
+    }
+    for (int i = 0; !records && !idle && i < READ_AGAIN; i++) {
+        int place = (int)(random_bits() % FETCHED);
+        m->offsets[place] = 0;
+        if (m->changes[place] == SAME) m->changes[place] = MOVED;
+    }
+    m->epoch = error || !session ? 0 : m->session == session ? m->epoch + 1 : 1;
+    m->session = error ? 0 : session;
+    return error;
 }
 
 static void joined(struct member *m, struct reader *r) {
@@ -297,7 +397,9 @@ static void answer(struct member *m, struct reader r, int forming) {
         return;
     }
     get(&r, 4);
-    if (pending == OFFSET_COMMIT) {
+    if (pending == FETCH) {
+        error = was_fetched(m, &r);
+    } else if (pending == OFFSET_COMMIT) {
         int size;
         for (int topic = get(&r, 4); topic > 0; topic--) {
             get_text(&r, 2, &size);
@@ -482,6 +584,7 @@ int main(int count, char **arguments) {
         else if (!strcmp(command, "heartbeat")) work(heartbeat, seconds, rate);
         else if ((own = !strcmp(command, "own")) | (moved = !strcmp(command, "moved")) || !strcmp(command, "commit"))
             work(commit, seconds, rate);
+        else if ((idle = !strcmp(command, "idle")) || !strcmp(command, "fetch")) work(fetch, seconds, rate);
         else if (!strcmp(command, "base")) printf("{\"connections\": %d}\n", member_count);
         else return 2;
         fflush(stdout);

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench.load import Load, Process
@@ -21,6 +22,9 @@ from kafka_shim.conformance.targets.shim import ShimTarget
 
 NAMES = ("shim", "rdkafka-mock", "kfake", "kafka")
 TOPIC = "bench"
+FETCHED = "fetched"
+BATCHES = 10
+"""Record batches of each partition that consumers fetch."""
 ATTEMPTS = 4
 """Maximum number of groups to try until one becomes stable."""
 ROUNDS = 3
@@ -65,6 +69,24 @@ def make_topics(bootstrap: str, name: str) -> str:
         return SPREAD[name]
     admin.create_topics([NewTopic(TOPIC, 10, 1)])[TOPIC].result(30)
     return f"{TOPIC}:10"
+
+
+def make_fetched(bootstrap: str, name: str) -> str:
+    """Make a topic of 400 partitions, or of four on the mock, each with some batches of one record; return it in the
+    load generator's syntax."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    count = 4 if name in SPREAD else 400
+    if name in SPREAD:
+        admin.list_topics(FETCHED, timeout=10)
+    else:
+        admin.create_topics([NewTopic(FETCHED, count, 1)])[FETCHED].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    for _ in range(BATCHES):
+        for partition in range(count):
+            producer.produce(FETCHED, b"v" * 100, partition=partition)
+        if producer.flush(30):
+            raise RuntimeError(f"{name} did not take the records to fetch")
+    return f"{FETCHED}:{count}"
 
 
 def work(load: Load, process: Process, command: str, seconds: float, rate: float) -> dict[str, float]:
