@@ -26,7 +26,7 @@ from kafka_shim.lab.conditions import Conditions
 from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.lab.faults import Faults
 from kafka_shim.lab.group_waits import GroupWaits, NotReached
-from kafka_shim.lab.interception import Interception, Unmatchable, later_in, similar
+from kafka_shim.lab.interception import Interception, Unmatchable, Unreachable, later_in, similar
 from kafka_shim.lab.killed import Killed
 from kafka_shim.lab.rewind import Offsets, Rewind
 from kafka_shim.lab.sessions import end_sessions, sessions_of
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 also(NotReached, 409, "NOT_REACHED")
 also(Unmatchable, 400, "INVALID_REQUEST")
+also(Unreachable, 409, "NOT_REACHED")
 
 AWAITED_GROUPS: Final = 10_000
 """Number of groups with waits. The least recently used one goes first."""

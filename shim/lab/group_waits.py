@@ -24,7 +24,7 @@ from kafka_shim.lab import arguments
 from kafka_shim.lab.clock import TestClock
 from kafka_shim.lab.conditions import Conditions
 from kafka_shim.lab.fetching import Fetched, Fetching
-from kafka_shim.lab.interception import Unmatchable, similar
+from kafka_shim.lab.interception import Unmatchable, Unreachable, similar
 from kafka_shim.lab.snapshots import GroupSnapshot, committed, committed_topics, snapshot
 from kafka_shim.lab.snapshots import partitions as by_topic
 from kafka_shim.server.cluster import Cluster
@@ -122,7 +122,7 @@ class GroupWaits:
         _check_members(members)
         group = self._cluster.ownership.owner_of(self.group).groups.groups.get(self.group)
         if group is not None and group.type not in POSITIONED:
-            raise Unmatchable(f"{self.group} is a {group.type} group: only classic and consumer groups have positions.")
+            raise Unreachable(f"{self.group} is a {group.type} group: only classic and consumer groups have positions.")
         generation = self.now.generation
 
         def missing(now: GroupSnapshot) -> set[Fetched]:
@@ -188,7 +188,7 @@ class GroupWaits:
         # Produce, Fetch and ListOffsets are about no group.
         group = None if fields.get("api") in DATA_APIS else self.group
         if group is None and not any(node.exchanges.topic_name for node in self._cluster.nodes.values()):
-            raise Unmatchable(f"Events of {fields['api']} are off: `server.data_events()` turns them on.")
+            raise Unreachable(f"Events of {fields['api']} are off: `server.data_events()` turns them on.")
         if from_now:
             self._cursor = self._history.seen
 
@@ -227,7 +227,7 @@ class GroupWaits:
         """
         if unknown := [name for name in topics if self._cluster.topics.named(name) is None]:
             there = [each.name for each in self._cluster.topics.all()]
-            raise Unmatchable(f"There is no topic {unknown[0]!r}; {similar(unknown[0], there)}")
+            raise Unreachable(f"There is no topic {unknown[0]!r}; {similar(unknown[0], there)}")
 
         def condition() -> bool:
             owned = {name for member in self.now.members for name in member.owned}

@@ -42,6 +42,10 @@ class Unmatchable(ValueError):
     """An impossible description of requests, faults or barriers; the message is one sentence."""
 
 
+class Unreachable(Unmatchable):
+    """A possible description of what this group, or the server as it is, will never have."""
+
+
 class Facts:
     """Properties of a request for a `Match`: its fields, its sender, and the present state of its group."""
 

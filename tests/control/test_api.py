@@ -232,6 +232,16 @@ def test_clients_are_killed_and_revived(server: CoordinatorServer, http: httpx.C
     server.group("dead").stable(members=1)
 
 
+def test_a_wait_that_no_group_of_its_kind_ends_is_a_conflict(server: CoordinatorServer, http: httpx.Client) -> None:
+    server.streams_puppet("flow", ["orders"])
+    server.group("flow").stable(members=1)
+    refused = answer_to(http, "POST", "/v1/groups/flow/await", 409, **{"for": "consuming"})
+    assert refused == {
+        "error": "NOT_REACHED",
+        "message": "flow is a streams group: only classic and consumer groups have positions.",
+    }
+
+
 def test_no_commit_is_awaited_over_http(server: CoordinatorServer, http: httpx.Client) -> None:
     server.puppet("idle-2", ["orders"], heartbeat_interval=0.01)
     server.group("idle-2").stable(members=1)
