@@ -168,7 +168,8 @@ class GroupWaits:
                 for each in self.now.called(member)
             )
 
-        await self._until(condition, f"{member} to own {owned}", timeout)
+        names = {topic for topic in owned if isinstance(topic, str)}
+        await self._until(condition, f"{member} to own {owned}", timeout, lambda: self._missing(names))
         return self.now
 
     async def empty(self, *, timeout: float = TIMEOUT) -> GroupSnapshot:
@@ -215,7 +216,8 @@ class GroupWaits:
             return offset is not None and (at_least is None or offset >= at_least)
 
         reached = "" if at_least is None else f" at least {at_least}"
-        await self._until(condition, f"the committed offset of {topic}-{partition}{reached}", timeout)
+        goal = f"the committed offset of {topic}-{partition}{reached}"
+        await self._until(condition, goal, timeout, lambda: self._missing({topic}, partition))
         offset = committed(self._cluster, self.group, topic, partition)
         assert offset is not None
         return offset
@@ -258,7 +260,7 @@ class GroupWaits:
         `advance` moves the coordinator's clock instead of waiting in real time.
         """
         refusal = "No rebalance was expected, but one began."
-        await self._never(begins_rebalance, refusal, seconds, heartbeats, advance, timeout)
+        await self._never(lambda each: refusal * begins_rebalance(each), seconds, heartbeats, advance, timeout)
 
     async def no_commit_for(
         self,
@@ -275,17 +277,23 @@ class GroupWaits:
         `advance` as for `no_rebalance_for`.
         """
 
-        def commits(event: dict[str, Any]) -> bool:
-            offsets = event["offsets"] if event["event"] == "commit" else []
-            return any(topic in (None, each["topic"]) for each in offsets)
+        of_topic = "" if topic is None else f" of {topic}"
 
-        refusal = f"No commit{'' if topic is None else f' of {topic}'} was expected, but there was one."
-        await self._never(commits, refusal, seconds, heartbeats, advance, timeout)
+        def commits(event: dict[str, Any]) -> str:
+            offsets = event["offsets"] if event["event"] == "commit" else []
+            each = next((each for each in offsets if topic in (None, each["topic"])), None)
+            if each is None:
+                return ""
+            clients = (member.client_id for member in self.now.members if member.member_id == event["member_id"])
+            who = next(clients, None) or event["member_id"] or "a client that is no member"
+            what = f"offset {each['offset']} of {each['topic']}-{each['partition']}"
+            return f"No commit{of_topic} was expected, but {who} committed {what}."
+
+        await self._never(commits, seconds, heartbeats, advance, timeout)
 
     async def _never(
         self,
-        unexpected: Callable[[dict[str, Any]], bool],
-        refusal: str,
+        refusal: Callable[[dict[str, Any]], str],
         seconds: float | None,
         heartbeats: int | None,
         advance: Callable[[float], None] | None,
@@ -294,20 +302,20 @@ class GroupWaits:
         began = self._history.seen
         beats: dict[str, int] = {}
 
-        def happens() -> bool:
-            return any(unexpected(event) for _, _, event in self._history.since(began, self.group))
+        def refused() -> str:
+            return next(filter(None, (refusal(event) for _, _, event in self._history.since(began, self.group))), "")
 
         def is_over() -> bool:
-            return happens() or (heartbeats is not None and self._beats(began, beats) >= heartbeats)
+            return bool(refused()) or (heartbeats is not None and self._beats(began, beats) >= heartbeats)
 
         if advance is not None and seconds is not None:
             advance(seconds)
         elif heartbeats is not None:
             await self._until(is_over, f"{heartbeats} heartbeats of every member", timeout)
         else:
-            await self._conditions.until(happens, seconds or 0.0)
-        if happens():
-            raise NotReached(self._report(refusal))
+            await self._conditions.until(lambda: bool(refused()), seconds or 0.0)
+        if happens := refused():
+            raise NotReached(self._report(happens))
 
     async def wait_for(
         self,
@@ -341,6 +349,15 @@ class GroupWaits:
         """Return the error of a wait that has timed out, with the state of the group and its story so far."""
         vain = f"Waited {timeout:g} s in vain for {goal}.{self._stands_still()}"
         return NotReached(self._report("\n".join([vain, *hints])))
+
+    def _missing(self, names: Iterable[str], partition: int = 0) -> list[str]:
+        """Say which of these topics is not there, or has no such partition; a topic may come while a test waits."""
+        counts = {each.name: len(each.partitions) for each in self._cluster.topics.all()}
+        lines = [f"There is no topic {name!r}; {similar(name, counts)}" for name in sorted({*names} - {*counts})]
+        for name in {*names} & {*counts}:
+            if partition >= counts[name]:
+                lines.append(f"Topic {name!r} has {counts[name]} partitions, from 0 on.")
+        return lines
 
     def _beats(self, began: int, beats: dict[str, int]) -> int:
         """Return the smallest number of heartbeats that any member has sent."""

@@ -6,6 +6,7 @@ A `Match` selects requests; the first `Intercept` that wants a request takes it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -141,8 +142,14 @@ def error_code(code: int | str) -> ErrorCode:
 def similar(name: str, names: Iterable[str]) -> str:
     """Return the end of a sentence about an unknown name: the most similar one, or all."""
     names = sorted(names)
-    near = get_close_matches(name, names, 1)
+    # The words may be right and their order wrong: CommitOffset.
+    words = sorted(_WORDS.findall(name))
+    near = [each for each in names if len(words) > 1 and sorted(_WORDS.findall(each)) == words]
+    near = near or get_close_matches(name, names, 1)
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
+
+
+_WORDS: Final = re.compile("[A-Z]?[a-z0-9]+")
 
 
 class Intercept(Protocol):

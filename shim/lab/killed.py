@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import Self
 
 from kafka_shim.lab.interception import Facts, Interception
 from kafka_shim.server.connection import Connection, State
@@ -10,7 +11,7 @@ from kafka_shim.server.exchange import Exchange
 
 
 class Killed:
-    """Clients whose requests and answers are dropped; an `Intercept` until `clear`.
+    """Clients whose requests and answers are dropped; an `Intercept` until `clear`, or the end of a `with` block.
 
     Their connections stay open: a closed one would make the clients raise errors that a dead process does not raise.
     Only a request to leave a group ends its connection, to let a test close the client without a long wait.
@@ -23,6 +24,12 @@ class Killed:
         self._interception = interception
         interception.end_journal("a client is held dead")
         interception.add(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.clear()
 
     def clear(self) -> None:
         """Revive them: serve their next requests.

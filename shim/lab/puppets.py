@@ -225,7 +225,7 @@ class Puppet:
     def commit(self, offsets: Mapping[tuple[str, int], int], *, generation: int | None = None) -> None:
         """Commit offsets by topic and partition, as a member of its generation or of another one."""
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for (topic, partition), offset in offsets.items():
+        for (topic, partition), offset in arguments.offsets_of(offsets).items():
             topics.setdefault(topic, []).append(
                 OffsetCommitRequestPartition(partition, committed_offset=offset, committed_leader_epoch=-1)
             )

@@ -233,7 +233,9 @@ class TopicData:
             for partition in topic.partitions:
                 if partition.error_code:
                     error = ErrorCode(partition.error_code)
-                    raise ValueError(f"The offsets of {group!r} cannot be set: {error.name} ({error:d}).")
+                    has_members = error is ErrorCode.UNKNOWN_MEMBER_ID
+                    why = "it has members; `rewind` sets those of a live group" if has_members else error.name
+                    raise ValueError(f"The offsets of {group!r} cannot be set: {why} ({error:d}).")
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
         """Return the number of records after the committed offset, by topic and partition.
@@ -313,6 +315,9 @@ def _similar(setting: str, type_: int) -> str | None:
         names = {*TOPIC_SETTINGS}
     elif type_ == ResourceType.GROUP:
         names = {*GROUP_SETTINGS}
+        if setting.partition(".")[0] not in {each.partition(".")[0] for each in names}:
+            # Each kind of group has the setting under its own name.
+            setting = f"consumer.{setting}"
     near = [] if setting in names else get_close_matches(setting, names, 1)
     return f"did you mean {near[0]!r}?" if near else None
 

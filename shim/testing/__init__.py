@@ -70,6 +70,13 @@ _HOME: Final = {
 }
 
 
+__all__ = [*_HOME]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})
+
+
 def __getattr__(name: str) -> Any:
     # Imported on first use: pytest loads the plugin in this package in every run, also in runs that do not use it.
     if name not in _HOME:

@@ -248,11 +248,17 @@ class BarrierHandle(BarrierView):
 
 
 class KilledHandle:
-    """Killed clients; see `Killed`."""
+    """Killed clients, until `clear` or the end of a `with` block; see `Killed`."""
 
     def __init__(self, server: CoordinatorThread, killed: Killed) -> None:
         self._server = server
         self._killed = killed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.clear()
 
     def clear(self) -> None:
         """Revive them."""

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis.readable import LONGEST_LINE, readable
-from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire.errors import ErrorCode, error_name
 from kafka_shim.trace.epochs import WITH_EPOCHS
 from kafka_shim.trace.rebalance import OF_TOPIC
 from kafka_shim.trace.reconciliation import AWAY
+from kafka_shim.trace.refusals import JOINS, REFUSALS
 from kafka_shim.why.causes import clause, unsaid
 from kafka_shim.why.names import Names
 
@@ -63,6 +64,8 @@ class Narrator:
         self._began: float | None = None
         self._types: dict[str, str] = {}
         """The protocol type of each group."""
+        self._refusal: tuple[Any, ...] = ()
+        """Group, client and error of the last refused request to join."""
 
     def lines(self, event: Mapping[str, Any], mono: float | None = None) -> list[Line]:
         """Return the lines of one event; most events have none. `mono` is the event's time if it has none itself."""
@@ -211,6 +214,11 @@ class Narrator:
         error = _ERRORS.get(event["error"]) or (
             _ERRORS_OF_COMMITS.get(event["error"]) if event["api"] == _COMMIT else None
         )
+        if event["api"] in JOINS and event["error"] in REFUSALS:
+            # The client tries again and again.
+            refusal = event["group"], event["client_id"], event["error"]
+            error = None if refusal == self._refusal else f"{error_name(event['error'])} ({event['error']})"
+            self._refusal = refusal
         if error is None:
             return []
         self.name.introduce(event["member"] or "", event["client_id"])

@@ -74,15 +74,14 @@ def test_a_killed_consumer_is_replaced_and_leaves_no_request(
     assert not apis_after(server, seen, "doomed")
 
 
-def test_a_killed_consumer_comes_back_after_clear(
+def test_a_killed_consumer_comes_back_after_the_block(
     server: CoordinatorServer, consumer_of: Callable[..., KafkaConsumer]
 ) -> None:
     with polling(consumer_of()):
         server.group("billing").stable(members=["real"])
-        killed = server.kill("real")
-        server.expire("billing", "real")
-        server.group("billing").empty()
-        killed.clear()
+        with server.kill("real"):
+            server.expire("billing", "real")
+            server.group("billing").empty()
         server.group("billing").stable(owners={"real": ALL})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_shim.server.refusals import Refused
-from kafka_shim.testing import AsyncCoordinator, CoordinatorServer, open_coordinator, polling
+from kafka_shim.testing import AsyncCoordinator, CoordinatorServer, NotReached, open_coordinator, polling
 from kafka_shim.testing.stateful import journals
 
 SENTENCES = (AssertionError, RuntimeError, TypeError, ValueError, Refused)
@@ -43,6 +43,15 @@ def settings_for(user: str, mechanism: str = "PLAIN") -> None:
     server.client_settings("kafka-python", user, mechanism)
 
 
+def refused(server: CoordinatorServer) -> None:
+    server.puppet("milliseconds", ["orders"], client_id="hasty", session_timeout=45_000)
+    with pytest.raises(NotReached) as error:
+        server.group("milliseconds").stable(members=1, timeout=0.5)
+    # The puppet asks again and again.
+    assert str(error.value).count("is answered INVALID_SESSION_TIMEOUT") == 1
+    raise error.value
+
+
 WHOLE = "The partitions of topic 'orders' must be a whole number of at least 1, not"
 
 OF_THE_CONFIGURATION: list[tuple[Callable[[], Any], str]] = [
@@ -76,6 +85,7 @@ OF_THE_CONFIGURATION: list[tuple[Callable[[], Any], str]] = [
 
 OF_A_TEST: list[tuple[Mistake, str]] = [
     (lambda s: s.fault("drop", "OffsetComit"), "'OffsetComit' is not an API; did you mean 'OffsetCommit'?"),
+    (lambda s: s.fault("drop", "CommitOffset"), "'CommitOffset' is not an API; did you mean 'OffsetCommit'?"),
     (lambda s: s.fault("error", "Fetch", error="NOT_COORDINATER"), "did you mean 'NOT_COORDINATOR'?"),
     (lambda s: s.fault("error", "Fetch"), "The fault 'error' needs an error, such as error=\"NOT_COORDINATOR\""),
     (lambda s: s.fault("erorr", "Fetch"), "'erorr' is not an action; did you mean 'error'?"),
@@ -105,6 +115,11 @@ OF_A_TEST: list[tuple[Mistake, str]] = [
         lambda s: s.group("g").owns(1, {"orders": [0]}),
         "owns() takes the name of a member, such as its client",
     ),
+    (
+        lambda s: s.group("billing").owns("puppet", {"ordes": [0]}, timeout=0.01),
+        "There is no topic 'ordes'; did you mean 'orders'?",
+    ),
+    (lambda s: s.group("g").committed("orders", 9, timeout=0.01), "Topic 'orders' has 2 partitions, from 0 on."),
     (lambda s: s.group("g").committed("orders"), "committed() needs partition: write committed(topic, partition)."),
     (lambda s: s.group("g").committed("orders", 0, at_lest=1), "has no argument 'at_lest'; did you mean 'at_least'?"),
     (lambda s: s.create_topic("new", partition=3), "create_topic() has no argument 'partition'; did you mean"),
@@ -117,7 +132,8 @@ OF_A_TEST: list[tuple[Mistake, str]] = [
     (lambda s: s.produce("orders", 42), "A key, a value or a header is text, bytes or None, not 42."),
     (lambda s: s.records("orders", 9), "Topic 'orders' has no partition 9; it has 2."),
     (lambda s: s.set_config({"retention": 1}, topic="orders"), "Unknown topic config name: retention (INVALID_CONFIG)"),
-    (lambda s: s.set_config({"session.timeot.ms": 1}, group="g"), "did you mean 'share.session.timeout.ms'?"),
+    (lambda s: s.set_config({"session.timeot.ms": 1}, group="g"), "did you mean 'consumer.session.timeout.ms'?"),
+    (lambda s: s.set_config({"share.sesion.timeout.ms": 1}, group="g"), "did you mean 'share.session.timeout.ms'?"),
     (lambda s: s.set_config({"group.max.sise": 1}), "not a setting of a broker; did you mean 'group.max.size'?"),
     (lambda s: s.set_config({}, topic="orders", group="g"), "set_config takes one of topic, group and broker,"),
     (lambda s: s.kill("real"), "No client 'real' is connected;"),
@@ -125,6 +141,9 @@ OF_A_TEST: list[tuple[Mistake, str]] = [
     (lambda s: s.clock.advance(-1), "The time to put the clock forward must be seconds of at least 0, not -1."),
     (lambda s: s.move("billing", 7), "There is no broker 7."),
     (lambda s: s.seed_offsets("billing", {"orders": 1}), "offsets must be by topic and partition, such as"),
+    (lambda s: s.seed_offsets("billing", {("orders", 0): 1}), "it has members; `rewind` sets those of a live group"),
+    (lambda s: s.puppet("g", ["orders"]).commit({"orders": 1}), "offsets must be by topic and partition, such as"),
+    (lambda s: refused(s), "JoinGroup of hasty is answered INVALID_SESSION_TIMEOUT (26)"),
     (lambda s: s.rewind("biling", {("orders", 0): 1}), "There is no such group."),
     (lambda s: s.grow_topic("orders", 1), "Topic 'orders' has 2 partitions already; it can only grow."),
     (lambda s: asyncio.run(wait_on_a_loop(s)), "A wait would block the event loop that runs here"),
