@@ -31,6 +31,11 @@ _ORIGINS: Final[Mapping[SignName, Cause]] = {
 }
 """Signs of a client that began a rebalance."""
 
+_OF_MEMBERS: Final = (
+    *(SignName.FOLLOWS, SignName.ASKS_AGAIN, SignName.METADATA_CHANGED, SignName.SUBSCRIPTION_CHANGED),
+    *(SignName.REVOKED_AND_JOINS, SignName.SYNCED),
+)
+"""Signs of a client in the group: before its first request to join they show that the log begins later than it."""
 _TWO_POLLS: Final = (SignName.POLL_EXPIRED, SignName.POLL_EXPIRED)
 
 
@@ -117,7 +122,8 @@ class ClientStory:
         if self._has_epochs:
             self._epoch(now, sign, began, fields)
         else:
-            is_first = (before is None and not is_back) or empty is not None
+            is_middle = is_back or any(self._was_member(each) for each in now.joins)
+            is_first = (before is None and not is_middle) or empty is not None
             old = 0 if before is None else before.generation
             self._state("Empty" if is_first else "Stable", "PreparingRebalance", sign, began, fields, old)
             self._generation(now, began, fields)
@@ -210,10 +216,20 @@ class ClientStory:
             client = self._members.client(member_id)
             if client is None or (before is not None and member_id in before.members) or member_id in now.replaces:
                 continue
+            if before is None and self._was_member(member_id):
+                continue
             asks = self._asks[id(client)]
             first = bisect_right(asks, since)
             if first < len(asks) and asks[first] <= now.ended:
                 yield _Origin(asks[first], Cause.NEW_MEMBER, member_id, sign)
+
+    def _was_member(self, member_id: str) -> bool:
+        """True if a client was in the group before the first request to join that its log has."""
+        client = self._members.client(member_id)
+        if client is None:
+            return False
+        names = (SignName.ASKS_TO_JOIN, *_OF_MEMBERS)
+        return next((each.name for each in client.signs if each.name in names), names[0]) is not names[0]
 
     def _silent(self, before: Round, now: Round) -> str | None:
         """Return a member that is gone, though its own log, which is there, does not tell of its end."""

@@ -157,6 +157,10 @@ class Client:
                 return last
             return self._add_nameless()
         membership = next((each for each in reversed(self.memberships) if each.member_id == member_id), None)
+        if membership is None and last is not None and last.is_nameless and not (last.ending or last.expulsion):
+            # Its first lines do not have its id.
+            last.member_id, last.is_nameless = member_id, False
+            return last
         # A consumer of KIP-848 returns under its id.
         if membership is None or membership.ending is not None:
             membership = Membership(member_id)

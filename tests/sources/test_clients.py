@@ -358,6 +358,32 @@ def test_a_client_that_repeats_its_complaint_lost_one_session(tmp_path: Path, ti
     assert ("aiokafka of unknown version -> 0.5.1 or later, if it is older than 0.5.1" in text) == (times > 3)
 
 
+WORKER = "[2026-11-27 09:26:{},400] INFO [Worker clientId=loader-1, groupId=loaders] {} (a.b.WorkerCoordinator:1)"
+IN = "Successfully joined group with generation Generation{{generationId={}, memberId='loader-1-5d0f', protocol='s'}}"
+
+
+def test_a_log_that_begins_in_a_rebalance_does_not_begin_with_a_start(tmp_path: Path) -> None:
+    text = why(
+        tmp_path,
+        WORKER.format("01", "Request joining group due to: rebalance failed due to 'x' (RebalanceInProgressException)"),
+        WORKER.format("01", "(Re-)joining group"),
+        WORKER.format("02", IN.format(4711)),
+    )
+    assert "Rebalanced once: no line of the log says why." in text
+    assert "Cannot tell from this source: why the group rebalanced; add the broker's log." in text
+
+
+def test_a_member_whose_first_line_lacks_its_id_is_not_gone_with_the_next(tmp_path: Path) -> None:
+    text = why(
+        tmp_path,
+        WORKER.format("01", "Joined group at generation 8 with protocol version 2 and got assignment"),
+        WORKER.format("07", "(Re-)joining group"),
+        WORKER.format("08", IN.format(9)),
+    )
+    assert "SESSION_EXPIRED" not in text
+    assert "Rebalanced 2 times in 6.0 s: no line of the log says why." in text
+
+
 def test_a_fault_is_named_by_lines_without_a_member_id(tmp_path: Path) -> None:
     synced = "November 27th 2026, 09:26:{} Successfully synced group g with generation {}"
     text = why(tmp_path, synced.format("06.100", 12), synced.format("06.101", -1))
