@@ -284,6 +284,11 @@ def _nothing(history: GroupHistory) -> str:
         if history.is_of_log and count:
             ends = "1 member left or expired" if count == 1 else f"{count} members left or expired"
             return f"{ends} in {history.group}, but the lines of the rebalance are not there: {ALL_LINES}."
+        if history.is_of_log:
+            return (
+                f"The lines about {history.group} show no rebalance. That does not say that it had none: add more of"
+                " the log, and the logs of its members."
+            )
         return f"{history.group} did not rebalance."
     first, last = (datetime.fromtimestamp(each.started) for each in (history.rebalances[0], history.rebalances[-1]))
     return (

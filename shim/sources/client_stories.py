@@ -11,9 +11,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.sources.client_requests import ClientRequests
 from kafka_shim.sources.client_rounds import Members, Round, rounds_of, time_of
-from kafka_shim.sources.clients import OVERRUN, Client, ClientLogs, is_expulsion
+from kafka_shim.sources.clients import OVERRUN, SHORTEST_SESSION_MS, Client, ClientLogs, is_expulsion, is_overrun
 from kafka_shim.sources.java_consumer import JAVA_CONSUMER
 from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.trace.causes import Cause
@@ -29,11 +30,13 @@ _ORIGINS: Final[Mapping[SignName, Cause]] = {
     SignName.REVOKED_AND_JOINS: Cause.COOPERATIVE_FOLLOWUP,
 }
 """Signs of a client that began a rebalance."""
-_ENDS: Final[Mapping[SignName, Cause]] = {
-    SignName.POLL_EXPIRED: Cause.POLL_TIMEOUT_REASON,
-    SignName.SESSION_LOST: Cause.SESSION_EXPIRED,
-}
-"""Signs of an end that name neither group nor member id."""
+
+_OF_MEMBERS: Final = (
+    *(SignName.FOLLOWS, SignName.ASKS_AGAIN, SignName.METADATA_CHANGED, SignName.SUBSCRIPTION_CHANGED),
+    *(SignName.REVOKED_AND_JOINS, SignName.SYNCED),
+)
+"""Signs of a client in the group: before its first request to join they show that the log begins later than it."""
+_TWO_POLLS: Final = (SignName.POLL_EXPIRED, SignName.POLL_EXPIRED)
 
 
 class _Origin(NamedTuple):
@@ -119,7 +122,8 @@ class ClientStory:
         if self._has_epochs:
             self._epoch(now, sign, began, fields)
         else:
-            is_first = (before is None and not is_back) or empty is not None
+            is_middle = is_back or any(self._was_member(each) for each in now.joins)
+            is_first = (before is None and not is_middle) or empty is not None
             old = 0 if before is None else before.generation
             self._state("Empty" if is_first else "Stable", "PreparingRebalance", sign, began, fields, old)
             self._generation(now, began, fields)
@@ -212,10 +216,20 @@ class ClientStory:
             client = self._members.client(member_id)
             if client is None or (before is not None and member_id in before.members) or member_id in now.replaces:
                 continue
+            if before is None and self._was_member(member_id):
+                continue
             asks = self._asks[id(client)]
             first = bisect_right(asks, since)
             if first < len(asks) and asks[first] <= now.ended:
                 yield _Origin(asks[first], Cause.NEW_MEMBER, member_id, sign)
+
+    def _was_member(self, member_id: str) -> bool:
+        """True if a client was in the group before the first request to join that its log has."""
+        client = self._members.client(member_id)
+        if client is None:
+            return False
+        names = (SignName.ASKS_TO_JOIN, *_OF_MEMBERS)
+        return next((each.name for each in client.signs if each.name in names), names[0]) is not names[0]
 
     def _silent(self, before: Round, now: Round) -> str | None:
         """Return a member that is gone, though its own log, which is there, does not tell of its end."""
@@ -297,24 +311,30 @@ class ClientStory:
 
         The name of the client stands for the member id, and generations count from 1.
         """
-        ends: list[tuple[Sign, Client]] = []
+        ends: list[tuple[Sign, Cause, Client]] = []
         for client in self._clients:
             # A fenced client stops, and its session is over a session timeout later.
             fenced = min((time_of(each) for each in client.of(SignName.REPLACED)), default=None)
-            signs = (each for each in client.of(*_ENDS) if each.time is not None)
-            ends += [(each, client) for each in signs if fenced is None or time_of(each) < fenced]
+            ends += [(each, cause, client) for each, cause in _ends(client) if fenced is None or time_of(each) < fenced]
         if ends:
-            has_debug = any(client.library is Library.LIBRDKAFKA for _, client in ends)
+            has_debug = any(client.library is Library.LIBRDKAFKA for _, _, client in ends)
             self._note(NO_NAMES if has_debug else NO_IDS)
-        for number, (sign, client) in enumerate(sorted(ends, key=lambda each: time_of(each[0]))):
-            cause, member_id = _ENDS[sign.name], client.name
+        since: dict[str, int] = {}
+        for number, (sign, cause, client) in enumerate(sorted(ends, key=lambda each: time_of(each[0]))):
+            member_id = client.name
+            # Its process was there between two ends: the time between them is no absence.
+            back, since[member_id] = since.get(member_id), time_of(sign)
             common = {"instance_id": None, "client_id": member_id, "client_host": "", "rule": ""}
-            self._emit(sign, {"event": "member", "member_id": member_id, "change": "added", **common})
+            self._emit(sign, {"event": "member", "member_id": member_id, "change": "added", **common}, back)
             if cause is Cause.POLL_TIMEOUT_REASON:
                 leaver = {"member_id": member_id, "group_instance_id": None, "reason": OVERRUN}
                 self._emit(sign, self._requests.exchange(client, sign, "LeaveGroup", member_id, {"members": [leaver]}))
             change = "left" if cause is Cause.POLL_TIMEOUT_REASON else "expired"
             self._emit(sign, {"event": "member", "member_id": member_id, "change": change, **common})
+            if sign.name is SignName.THROWN_OUT:
+                refused = {"member_id": member_id}
+                error = ErrorCode.UNKNOWN_MEMBER_ID
+                self._emit(sign, self._requests.exchange(client, sign, "Heartbeat", member_id, refused, error))
             fields = {"cause": cause, "trigger": member_id}
             self._state("Stable", "PreparingRebalance", sign, time_of(sign), fields, number)
             self._state("PreparingRebalance", "Empty", sign, time_of(sign), fields, number + 1)
@@ -325,3 +345,26 @@ class ClientStory:
     def _note(self, text: str) -> None:
         if text not in self.cannot_tell:
             self.cannot_tell.append(text)
+
+
+def _ends(client: Client) -> Iterator[tuple[Sign, Cause]]:
+    """Yield the ends of the memberships of a client without generations, each once, and their causes.
+
+    A lost session may show twice: by the client's own clock, and when the coordinator does not know its member id.
+    """
+    last: tuple[Sign, Cause] | None = None
+    for sign in client.signs:
+        cause = _cause_of(sign) if sign.time is not None else None
+        if cause is None:
+            continue
+        is_same = last is not None and last[1] is cause and (last[0].name, sign.name) != _TWO_POLLS
+        if last is None or not is_same or time_of(sign) - time_of(last[0]) >= SHORTEST_SESSION_MS:
+            yield sign, cause
+        last = sign, cause
+
+
+def _cause_of(sign: Sign) -> Cause | None:
+    """Return the cause of a rebalance that the end of a membership gives, None if a sign shows no such end."""
+    if sign.name is SignName.POLL_EXPIRED or is_overrun(sign):
+        return Cause.POLL_TIMEOUT_REASON
+    return Cause.SESSION_EXPIRED if is_expulsion(sign) else None

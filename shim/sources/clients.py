@@ -8,7 +8,7 @@ story from these logs alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -48,6 +48,9 @@ _LEAVING: Final = frozenset({"PREPARE_LEAVING", "LEAVING"})
 _IN_GROUP: Final = frozenset({"JOINING", "RECONCILING", "ACKNOWLEDGING", "STABLE"})
 _SOON_MS: Final = 3_000
 """librdkafka checks its poll interval every second, and its leave is on its way for a while."""
+SHORTEST_SESSION_MS: Final = 6_000
+"""Kafka's default of `group.min.session.timeout.ms`: no session runs out twice within it."""
+_AGAIN_MS: Final = 1_000
 QUARTER_MS: Final = 15 * 60 * 1000
 """Zones differ by full quarters of an hour."""
 
@@ -141,7 +144,7 @@ class Client:
         elif sign.name in _LOST:
             if not self.memberships and is_expulsion(sign):
                 # The log begins in the middle of its life.
-                self._add_nameless()
+                self.membership(sign.member)
             if self.memberships and self.memberships[-1].expulsion is None:
                 self.memberships[-1].expulsion = sign
         self._aiokafka(sign)
@@ -154,6 +157,10 @@ class Client:
                 return last
             return self._add_nameless()
         membership = next((each for each in reversed(self.memberships) if each.member_id == member_id), None)
+        if membership is None and last is not None and last.is_nameless and not (last.ending or last.expulsion):
+            # Its first lines do not have its id.
+            last.member_id, last.is_nameless = member_id, False
+            return last
         # A consumer of KIP-848 returns under its id.
         if membership is None or membership.ending is not None:
             membership = Membership(member_id)
@@ -170,6 +177,11 @@ class Client:
         # KafkaJS does not print it: `client_rounds.py` counts generations by their times.
         generation = int(sign.fields.get("generation", -(sign.time or 0)))
         self.membership(sign.member).generations.setdefault(generation, sign)
+
+    def _synced(self, sign: Sign) -> None:
+        # A log that begins between the two answers, or was cut.
+        if not sign.fields["generation"].startswith("-") and not any(each.generations for each in self.memberships):
+            self._in_generation(sign)
 
     def _id_received(self, sign: Sign) -> None:
         if sign.member:
@@ -193,6 +205,8 @@ class Client:
         self._end(OVERRUN, sign)
 
     def _leaves(self, sign: Sign) -> None:
+        if sign.member and all(each.member_id != sign.member for each in self.memberships):
+            self.membership(sign.member)
         if self.memberships:
             self._end(sign.fields.get("reason", ""), sign)
 
@@ -216,6 +230,23 @@ def is_expulsion(sign: Sign) -> bool:
     return sign.name is SignName.SESSION_LOST or (
         sign.name is SignName.THROWN_OUT and (not error or any(word in error for word in _UNKNOWN))
     )
+
+
+def _goes_on(losses: Sequence[int]) -> bool:
+    """True if a client says at least once a second that its session is over, for longer than a session: several
+    consumers in one process that lose theirs at once say so once each.
+    """
+    first = 0
+    for now in range(1, len(losses)):
+        first = now if losses[now] - losses[now - 1] > _AGAIN_MS else first
+        if losses[now] - losses[first] >= SHORTEST_SESSION_MS:
+            return True
+    return False
+
+
+def is_overrun(sign: Sign) -> bool:
+    """True if a member says in its LeaveGroup that its application did not poll in time."""
+    return sign.name is SignName.LEAVES and sign.fields.get("reason", "").startswith(OVERRUN)
 
 
 class ClientLogs:
@@ -304,10 +335,12 @@ class ClientLogs:
         """Give the members of a group the libraries that logged them, with their versions, since advice speaks of a
         library's settings and faults.
         """
-        # librdkafka tells its member id with debug=cgrp alone.
-        nameless = {each.client_id: each for each in self.of_group(history.group) if each.client_id}
+        # librdkafka tells its member id with debug=cgrp alone, and aiokafka and kafka-python to 2.0 only at times.
+        of_group = self.of_group(history.group)
+        nameless = {each.name: each for each in of_group}
+        ids = {each.member_id: client for client in of_group for each in client.memberships if each.is_nameless}
         for member in history.members.values():
-            client = self.by_member.get(member.member_id) or nameless.get(member.client_id)
+            client = (self.by_member | ids).get(member.member_id) or nameless.get(member.client_id)
             if client is None:
                 continue
             member.library = client.library
@@ -315,6 +348,8 @@ class ClientLogs:
             member.version = client.version or member.version
             errors = (each.fields.get("error", "") for each in client.of(SignName.SESSION_LOST))
             member.last_error = next(filter(None, errors), "")
+            losses = sorted(each.time for each in client.of(SignName.SESSION_LOST) if each.time is not None)
+            member.repeats_loss = _goes_on(losses)
             synced = client.of(SignName.SYNCED)
             member.lost_generation = any(each.fields.get("generation") == NO_GENERATION for each in synced)
 

@@ -15,6 +15,7 @@ from kafka_shim.sources.signs import Sign, SignName
 from kafka_shim.trace.clients import Library
 
 _FENCED: Final = "FENCED_INSTANCE_ID"
+_AGAIN: Final = r"(?: again while waiting for user revoke to finish)?"
 
 _BALANCE: Final = ", balance_protocol: "
 _KEYS: Final = (
@@ -36,6 +37,9 @@ class FranzGo(ClientProgram):
     def sign(self, line: Line) -> Sign | None:
         """Return the sign of a line; None if no pattern matches."""
         values = {key: line.fields[key] for key in _KEYS if key in line.fields}
+        if "error" in line.fields:
+            # Some adapters rename the key.
+            values = {key: values.get(key, line.fields["error"]) for key in _KEYS if key in values or key == "err"}
         if values and "; " not in line.text:
             if "member_id" in values and "generation" in values:
                 values = {key: values.get(key, "<nil>") for key in _KEYS if key in values or key == "instance_id"}
@@ -62,19 +66,19 @@ FRANZ_GO: Final = FranzGo(
         ),
         Pattern(
             SignName.FOLLOWS,
-            r"heartbeat errored; group: (?P<group>.+?), err: REBALANCE_IN_PROGRESS",
-            "heartbeat errored; group: ",
+            rf"heartbeat errored{_AGAIN}; group: (?P<group>.+?), err: REBALANCE_IN_PROGRESS",
+            "heartbeat errored",
         ),
         Pattern(
             SignName.REPLACED,
-            rf"(?:heartbeat errored|join group failed|join and sync loop errored)"
+            rf"(?:heartbeat errored{_AGAIN}|join group failed|join and sync loop errored)"
             rf"; group: (?P<group>.+?), err: {_FENCED}",
             _FENCED,
         ),
         Pattern(
             SignName.THROWN_OUT,
-            r"heartbeat errored; group: (?P<group>.+?), err: (?P<error>[A-Z_]+)",
-            "heartbeat errored; group: ",
+            rf"heartbeat errored{_AGAIN}; group: (?P<group>.+?), err: (?P<error>[A-Z_]+)",
+            "heartbeat errored",
         ),
         Pattern(
             SignName.THROWN_OUT,

@@ -66,6 +66,16 @@ _CRI: Final = re.compile(rf"(?P<stamp>{_UTC}) (?:stdout|stderr) [PF] ")
 _COLLECTED: Final = re.compile(rf"(?P<stamp>{_UTC}) (?=[\[{{(%]|[\d]{{4}}-|[A-Z]{{4,5}}\b(?! +\d+ ---))")
 """A stamp of `docker logs -t` or `kubectl logs --timestamps`, before a line with a layout of its own."""
 
+_MONTH: Final = r"(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_KIBANA: Final = re.compile(
+    rf"\s*{_MONTH} (?P<day>\d{{1,2}})(?:st|nd|rd|th|,) (?P<year>\d{{4}})(?:,| @) (?P<hours>\d\d:\d\d:\d\d\.\d{{3}})\s+"
+    r"(?:(?:trace|debug|info|warn|warning|error|fatal) )?",
+    re.IGNORECASE,
+)
+"""A stamp of Kibana, to 6 with the day's ordinal and since 7 with an @, before a line that was copied from it."""
+_TAIL: Final = re.compile(r"(?:[A-Z]{4,5} )?(?P<text>[^{]+) (?P<fields>\{\".*\})$", re.DOTALL)
+"""A message with its fields as JSON behind it, as loggers of Node.js print it."""
+
 _LAYOUTS: Final = (
     # Faust, Celery, and env_logger of Rust
     _layout(r"\[STAMP: LEVEL(?:/[^\]]*)?\]:? +(?P<text>.*)"),
@@ -94,6 +104,10 @@ _LAYOUTS: Final = (
     _layout(rf"LEVEL:(?P<logger>{_NAME}):(?P<text>.*)"),
     _layout(r"\[LEVEL\] (?P<text>.*)"),
 )
+_AMERICAN: Final = re.compile(
+    rf"(?:\[{_LEVEL}\] )?(?P<stamp>\d\d/\d\d/\d{{4}} \d\d:\d\d:\d\d [AP]M) (?P<text>.*)", re.DOTALL
+)
+"""The dates in Python's logging HOWTO."""
 _LIBRDKAFKA: Final = re.compile(
     r"%(?P<level>\d)\|(?P<seconds>\d{9,10})\.(?P<ms>\d{3})\|(?P<logger>\w+)\|(?P<name>.*?)\| "
     r"(?:\[thrd:(?P<thread>.*?)\]: )?(?P<text>.*)",
@@ -159,6 +173,11 @@ class Layouts:
                 continue
             if text.startswith("{"):
                 break
+            copied = _KIBANA.match(text)
+            if copied is not None:
+                text = text[copied.end() :]
+                stamp = stamp or self._stamp(_copied(copied))
+                continue
             match = next(filter(None, (each.match(text) for each in (_COMPOSE, _POD, _CRI, _COLLECTED))), None)
             if match is None:
                 break
@@ -178,12 +197,18 @@ class Layouts:
         match = _SARAMA.match(text)
         if match is not None:
             return match["text"], self._stamp(match["stamp"].replace("/", "-")), {"logger": "sarama"}
+        match = _AMERICAN.match(text)
+        if match is not None:
+            fields = _groups_of(match)
+            month, day, rest = fields.pop("stamp").split("/")
+            return fields.pop("text"), self._twelve_hours(f"{month} {day}, {rest}"), fields
         match = _JUL.match(text)
         first = _JUL_FIRST.match(before.decode("utf-8", "replace")) if match is not None else None
         if match is not None and first is not None:
             return (
                 match["text"],
-                self._twelve_hours(first["stamp"]),
+                # Not by strptime("%b"), which depends on the locale.
+                self._twelve_hours(f"{_month(first['stamp'])} {first['stamp'][4:]}"),
                 {"level": match["level"], "logger": first["logger"]},
             )
         match = _layout_of(text)
@@ -212,9 +237,7 @@ class Layouts:
 
     def _twelve_hours(self, moment: str) -> Stamp | None:
         try:
-            # Not by strptime("%b"), which depends on the locale.
-            month = _MONTHS.index(moment[:3]) + 1
-            return self._of(datetime.strptime(f"{month:02} {moment[4:]}", "%m %d, %Y %I:%M:%S %p"), 1000)
+            return self._of(datetime.strptime(moment, "%m %d, %Y %I:%M:%S %p"), 1000)
         except ValueError:
             return None
 
@@ -228,6 +251,16 @@ class Layouts:
 
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def _month(name: str) -> str:
+    """Return the number of a month by the first letters of its English name, two digits; 00 if it is none."""
+    return f"{_MONTHS.index(name[:3].title()) + 1:02}" if name[:3].title() in _MONTHS else "00"
+
+
+def _copied(match: re.Match[str]) -> str:
+    """Return a stamp of Kibana in the form of ISO 8601."""
+    return f"{match['year']}-{_month(match['month'])}-{int(match['day']):02}T{match['hours']}"
 
 
 def _in_zone_of(inner: Stamp, outer: Stamp) -> Stamp:
@@ -265,11 +298,23 @@ def _structured(text: str) -> tuple[str, dict[str, str], str] | None:
         return _sorted_out(values)
     match = _ZAP.match(text)
     if match is None:
-        return None
+        return _with_tail(text)
     values = {"ts": match["ts"], "level": match["level"], "msg": match["msg"]}
     with suppress(orjson.JSONDecodeError):
         values.update(_flat(orjson.loads(match["fields"] or "{}")))
     return _sorted_out(values)
+
+
+def _with_tail(text: str) -> tuple[str, dict[str, str], str] | None:
+    """Return the text, the fields and the stamp of a message with JSON behind it; None if that has no stamp."""
+    match = _TAIL.match(text) if text.endswith("}") else None
+    if match is None:
+        return None
+    try:
+        fields = dict(_flat(orjson.loads(match["fields"])))
+    except orjson.JSONDecodeError:
+        return None
+    return _sorted_out({**fields, "message": match["text"]}) if any(each in fields for each in _TIMES) else None
 
 
 def _unquoted(value: str) -> str:

@@ -107,6 +107,17 @@ LIBRDKAFKA: Final = ClientProgram(
             r".*marking the coordinator \((?P<coordinator>-?\d+)\) dead: (?P<error>.*)",
             "marking the coordinator (",
         ),
+        Pattern(
+            SignName.COORDINATOR_LOST,
+            r"Heartbeat failed due to coordinator \((?P<coordinator>.*?)\) no longer available:"
+            r" (?P<error>[^:]*: [^:]*)",
+            "Heartbeat failed due to coordinator (",
+        ),
+        Pattern(
+            SignName.COORDINATOR_LOST,
+            r"(?:.*heartbeat error response in state .*?: )(?P<error>Broker: Not coordinator)",
+            "heartbeat error response in state ",
+        ),
         Pattern(SignName.LEAVES, r"leave \(in state \w+\)", ": leave (in state "),
         Pattern(SignName.VERSION, r".*librdkafka v(?P<version>[\d.]+\S*)", "librdkafka v"),
     ),

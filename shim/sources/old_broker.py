@@ -91,8 +91,8 @@ OLD_BROKER: Final = Program(
         ),
         Pattern(
             SignName.FENCED,
-            r"given member\.id (?P<member>.+?) is identified as a known static member (?P<instance>.+?), but not "
-            r"matching the expected member\.id (?P<new>.+?) during (?P<operation>[\w-]+), will respond",
+            r"given member\.id (?P<member>.+?) is identified as a known static member (?P<instance>.+?), ?but not "
+            r"matching the expected member\.id (?P<new>.+?)(?: during (?P<operation>[\w-]+), will respond.*)?$",
             " is identified as a known static member ",
         ),
         Pattern(

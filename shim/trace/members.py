@@ -68,6 +68,8 @@ class Member:
     """The last error that the coordinator answered before it gave up its session, if its log has it."""
     lost_generation: bool = False
     """True if its log has an assignment without a generation."""
+    repeats_loss: bool = False
+    """True if its client's log says for longer than a session, each second, that its session is over."""
     process: str = ""
     """The client id of its own JoinGroup; a static member has the client id of the member that it replaced."""
     place: int = 1

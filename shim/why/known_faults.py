@@ -176,6 +176,11 @@ def _has_no_generation(history: GroupHistory, rebalances: Sequence[Rebalance], f
     return any(member.lost_generation for member in history.members.values())
 
 
+def _repeats_loss(history: GroupHistory, rebalances: Sequence[Rebalance], finding: Finding) -> bool:
+    """True if a client said again and again that its session is over."""
+    return any(history.members[each].repeats_loss for each in finding.members if each in history.members)
+
+
 _JIRA: Final = "https://issues.apache.org/jira/browse/"
 _GITHUB: Final = "https://github.com/"
 _RDKAFKA: Final = f"{_GITHUB}confluentinc/librdkafka/"
@@ -343,6 +348,17 @@ FAULTS: Final[tuple[Fault, ...]] = (
         source=f"{_GITHUB}dpkp/kafka-python/issues/1985",
         codes=(Cause.SESSION_EXPIRED, Diagnosis.GHOST),
         fits=_stays_away,
+    ),
+    Fault(
+        name="aiokafka#372",
+        product=Library.AIOKAFKA,
+        mended=("0.5.1",),
+        sign="`Heartbeat session expired` each second, for longer than a session",
+        happens="its heartbeats go on after it unsubscribed or left, and it gives its session up again and again",
+        source=f"{_GITHUB}aio-libs/aiokafka/issues/372",
+        codes=(Cause.SESSION_EXPIRED, Diagnosis.PAUSED_MEMBER),
+        fits=_repeats_loss,
+        is_telling=True,
     ),
     Fault(
         name="aiokafka#727",

@@ -338,6 +338,30 @@ LINES = [
         {},
     ),
     (FRANZ + "heartbeat errored; group: g, err: UNKNOWN_MEMBER_ID: x", SignName.THROWN_OUT, "g", "", {}),
+    (
+        '{"level":"info","ts":"2026-11-27T09:26:06.123Z","group":"g","error":"UNKNOWN_MEMBER_ID: x",'
+        '"msg":"heartbeat errored again while waiting for user revoke to finish"}',
+        SignName.THROWN_OUT,
+        "g",
+        "",
+        {"error": "UNKNOWN_MEMBER_ID"},
+    ),
+    (
+        RD + 'HEARTBEAT|c#consumer-1| [thrd:main]: Group "g" heartbeat error response in state up (join state steady, 2'
+        " partition(s) assigned): Broker: Not coordinator for group",
+        SignName.COORDINATOR_LOST,
+        "g",
+        "",
+        {"error": "Broker: Not coordinator"},
+    ),
+    (
+        RD + "HEARTBEAT|c#consumer-1| [thrd:main]: Heartbeat failed due to coordinator (kafka-1:9092/1) no longer"
+        " available: Broker: Not coordinator for group: re-querying for coordinator",
+        SignName.COORDINATOR_LOST,
+        "",
+        "",
+        {"coordinator": "kafka-1:9092/1", "error": "Broker: Not coordinator for group"},
+    ),
     (f"{FRANZ}leaving group; group: g, member_id: c-{UUID}", SignName.LEAVES, "g", f"c-{UUID}", {}),
     *(
         (line, SignName.IN_GENERATION, "g", f"c-{UUID}", {"generation": "4", "leader": "true"})

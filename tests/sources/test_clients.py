@@ -321,6 +321,88 @@ def test_a_lost_session_in_the_layout_of_faust_names_the_file(tmp_path: Path) ->
     assert "generations and member ids; add the broker's log" in text
 
 
+EXPELLED = (
+    '{{"level":"ERROR","timestamp":"2026-11-27T{at}Z","logger":"kafkajs","groupId":"g","memberId":"mailer-{member}",'
+    '"message":"[Runner] The coordinator is not aware of this member, re-joining the group",'
+    '"error":"The coordinator is not aware of this member"}}'
+)
+
+
+def test_a_member_that_the_coordinator_forgot_is_no_calm(tmp_path: Path) -> None:
+    uuids = ("5d0f8d3e-6f0e-4a77-9f5b-0c53f5b0b0a1", "5d0f8d3e-6f0e-4a77-9f5b-0c53f5b0b0a2")
+    text = why(
+        tmp_path,
+        EXPELLED.format(at="09:26:00.000", member=uuids[0]),
+        EXPELLED.format(at="09:31:00.000", member=uuids[1]),
+    )
+    assert "Rebalanced 2 times in 5 min: mailer sent no heartbeat for its session timeout and came back, 2" in text
+    assert "mailer, client: sessionTimeout unknown -> longer than it stood still" in text
+
+
+def test_a_departure_that_names_the_poll_is_a_missed_poll_without_any_other_line(tmp_path: Path) -> None:
+    front = "2026-11-27 09:26:06.123 WARN 1 --- [ntainer#0-0-C-1] o.a.k.c.c.internals.AbstractCoordinator : "
+    leaves = "[Consumer clientId=mail-0, groupId=g] Member mail-0-5d0f sending LeaveGroup request to coordinator k:9092"
+    due = " (id: 2147483646 rack: null) due to consumer poll timeout has expired. This means the time between polls was"
+    text = why(tmp_path, f"{front}{leaves}{due}")
+    assert "mail-0 left when its poll interval was over, once: its application did not poll" in text
+    assert "max.poll.interval.ms not in the log -> longer than its longest batch" in text
+
+
+@pytest.mark.parametrize("times", [3, 40])
+def test_a_client_that_repeats_its_complaint_lost_one_session(tmp_path: Path, times: int) -> None:
+    lost = "[2026-11-27 09:26:{:06.3f}: ERROR]: Heartbeat session expired - marking coordinator dead"
+    unknown = "[2026-11-27 09:26:{}: WARNING]: Heartbeat failed: local member_id was not recognized; resetting and"
+    text = why(tmp_path, unknown.format("01.100"), *(lost.format(1.2 + each * 0.2) for each in range(times)))
+    assert "Rebalanced once: the client of app.log sent no heartbeat for its session timeout" in text
+    # Three consumers of one process may lose their sessions at once.
+    assert ("aiokafka of unknown version -> 0.5.1 or later, if it is older than 0.5.1" in text) == (times > 3)
+
+
+WORKER = "[2026-11-27 09:26:{},400] INFO [Worker clientId=loader-1, groupId=loaders] {} (a.b.WorkerCoordinator:1)"
+IN = "Successfully joined group with generation Generation{{generationId={}, memberId='loader-1-5d0f', protocol='s'}}"
+
+
+def test_a_log_that_begins_in_a_rebalance_does_not_begin_with_a_start(tmp_path: Path) -> None:
+    text = why(
+        tmp_path,
+        WORKER.format("01", "Request joining group due to: rebalance failed due to 'x' (RebalanceInProgressException)"),
+        WORKER.format("01", "(Re-)joining group"),
+        WORKER.format("02", IN.format(4711)),
+    )
+    assert "Rebalanced once: no line of the log says why." in text
+    assert "Cannot tell from this source: why the group rebalanced; add the broker's log." in text
+
+
+def test_a_member_whose_first_line_lacks_its_id_is_not_gone_with_the_next(tmp_path: Path) -> None:
+    text = why(
+        tmp_path,
+        WORKER.format("01", "Joined group at generation 8 with protocol version 2 and got assignment"),
+        WORKER.format("07", "(Re-)joining group"),
+        WORKER.format("08", IN.format(9)),
+    )
+    assert "SESSION_EXPIRED" not in text
+    assert "Rebalanced 2 times in 6.0 s: no line of the log says why." in text
+
+
+def test_a_fault_is_named_by_lines_without_a_member_id(tmp_path: Path) -> None:
+    synced = "November 27th 2026, 09:26:{} Successfully synced group g with generation {}"
+    text = why(tmp_path, synced.format("06.100", 12), synced.format("06.101", -1))
+    assert "aiokafka of unknown version -> 0.7.1 or later, if it is older than 0.7.1" in text
+
+
+def test_a_group_that_was_only_loaded_is_no_calm(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(
+        "[2026-11-27 09:26:06,006] INFO [GroupCoordinator 1]: Loading group metadata for g with generation 1"
+        " (kafka.coordinator.group.GroupCoordinator)\n"
+        "[2026-11-27 09:26:09,006] ERROR given member.id i-2 is identified as a known static member i,but not matching"
+        " the expected member.id i-1 (kafka.coordinator.group.GroupMetadata)\n"
+    )
+    done = CliRunner().invoke(cli, ["why", "g", "--log", str(log)])
+    assert done.exit_code == 4
+    assert "The lines about g show no rebalance. That does not say that it had none" in done.stderr
+
+
 def test_kafkajs_has_generations_by_their_times(tmp_path: Path) -> None:
     joined = (
         '{{"groupId":"g","isLeader":true,"level":"INFO","memberId":"c-{member}","timestamp":"2026-11-27T{at}Z",'

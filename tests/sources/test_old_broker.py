@@ -110,6 +110,11 @@ LINES = [
         "FENCED",
         {"member": M, "group": ""},
     ),
+    (
+        f"given member.id {M} is identified as a known static member i,but not matching the expected member.id {N}",
+        "FENCED",
+        {"member": M, "instance": "i", "new": N, "group": ""},
+    ),
     (f"Member {M} in group {G} has failed, removing it from the group", "EXPIRED", {"member": M}),
     (
         f"Pending member {M} in group {G} has been removed after session timeout expiration.",

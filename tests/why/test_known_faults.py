@@ -80,6 +80,11 @@ def generation_lost(history: GroupHistory) -> list[Rebalance]:
     return [rebalance(0.0, Cause.NEW_MEMBER)]
 
 
+def loss_repeated(history: GroupHistory) -> list[Rebalance]:
+    history.members[MEMBER].repeats_loss = True
+    return [rebalance(0.0, Cause.SESSION_EXPIRED)]
+
+
 def any_rebalance(history: GroupHistory) -> list[Rebalance]:
     return [rebalance(0.0, Cause.SESSION_EXPIRED)]
 
@@ -100,6 +105,7 @@ ROWS: dict[str, tuple[str, str, Callable[[GroupHistory], list[Rebalance]]]] = {
     "librdkafka#5488": ("2.12.1", "2.15.0", epochs),
     "kafka-python#1787": ("1.4.6", "1.4.7", any_rebalance),
     "kafka-python#1985": ("1.4.7", "2.0.2", expelled),
+    "aiokafka#372": ("0.5.0", "0.5.1", loss_repeated),
     "aiokafka#727": ("0.7.0", "0.7.1", generation_lost),
     "sarama#2110": ("1.31.0", "1.31.1", any_rebalance),
     "franz-go 1.15.4": ("v1.15.3", "v1.15.4", expelled),
