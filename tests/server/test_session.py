@@ -2,11 +2,12 @@
 
 import logging
 from math import inf
+from typing import Any
 
 import pytest
 
 from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kafka_shim.apis.leave_group import LeaveGroupRequest, MemberIdentity
@@ -14,6 +15,7 @@ from kafka_shim.apis.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import encode_request_header
+from kafka_shim.server.remembered.fetches import RememberedFetch
 from kafka_shim.server.session import WAITING_BYTES, client_host
 from tests.server.wire import Wire, cluster, read, request
 
@@ -244,6 +246,26 @@ async def test_a_repeated_fetch_without_a_session_is_held_every_time(version: in
         found, response = wire.answer(FetchResponse, version)
         assert found == correlation_id
         assert response.responses[0].partitions[0].high_watermark == 0
+
+
+async def test_only_a_fetch_that_will_be_repeated_is_remembered() -> None:
+    wire = Wire(cluster(topics={"orders": 1}))
+    moved = [FetchTopic("orders", bytes(16), [FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=900)])]
+    gone = [ForgottenTopic("orders", partitions=[5])]
+
+    def ask(wait_ms: int, session_id: int, epoch: int, **changes: Any) -> Any:
+        fields = {"max_wait_ms": wait_ms, "min_bytes": 1, "session_id": session_id, "session_epoch": epoch}
+        wire.receive(request(FetchRequest(**fields, **changes), 11))
+        return None if wait_ms else wire.answer(FetchResponse, 11)[1]
+
+    session_id = ask(0, 0, 0, topics=moved).session_id
+    assert ask(0, session_id, 1, topics=moved).error_code == 0
+    assert ask(0, session_id, 2, forgotten_topics_data=gone).error_code == 0
+    assert ask(0, 0, -1, topics=moved).error_code == 0
+    assert not wire.session.remembered
+    assert ask(0, session_id, 3).error_code == 0
+    ask(500, 0, -1, topics=moved)
+    assert [type(each) for each in wire.session.remembered.values()] == [RememberedFetch] * 2
 
 
 async def test_a_lost_connection_takes_its_fetch_with_it() -> None:

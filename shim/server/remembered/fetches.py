@@ -11,7 +11,7 @@ from kafka_shim.server.remembered.layout import Layout, invert, layout_of, layou
 
 INITIAL_EPOCH: Final = 0
 """The session epoch of a fetch that opens a session; -1 means a fetch without a session."""
-_sent, _refused = Step.SENT, Step.REFUSED
+_parked, _sent, _refused = Step.PARKED, Step.SENT, Step.REFUSED
 
 
 class RememberedFetch:
@@ -45,12 +45,16 @@ class RememberedFetch:
 
 
 def remember_fetch(session: Connection, exchange: Exchange, data: bytes, head: bytes) -> RememberedFetch | None:
+    """Return a shortcut for a fetch that the client will repeat: one that changes nothing in its session, or one
+    without a session that waits for records, because after them its offsets are others."""
     request = exchange.request
-    if request.session_epoch > INITIAL_EPOCH and request.session_id:
+    if request.session_id and request.session_epoch > INITIAL_EPOCH:
+        if request.topics or request.forgotten_topics_data:
+            return None
         inverted = request.copied()
         invert(inverted, ("session_epoch",))
         layout = layout_of_request(exchange, data, head, inverted, "i")
-    elif request.session_epoch < INITIAL_EPOCH and not request.session_id:
+    elif not request.session_id and request.session_epoch < INITIAL_EPOCH and exchange.step is _parked:
         layout = layout_of(data, data, "")
     else:
         return None
