@@ -325,7 +325,8 @@ class ClientStory:
             # Its process was there between two ends: the time between them is no absence.
             back, since[member_id] = since.get(member_id), time_of(sign)
             common = {"instance_id": None, "client_id": member_id, "client_host": "", "rule": ""}
-            self._emit(sign, {"event": "member", "member_id": member_id, "change": "added", **common}, back)
+            interval = {"rebalance_timeout_ms": client.poll_interval_ms} if client.poll_interval_ms >= 0 else {}
+            self._emit(sign, {"event": "member", "member_id": member_id, "change": "added", **common, **interval}, back)
             if cause is Cause.POLL_TIMEOUT_REASON:
                 leaver = {"member_id": member_id, "group_instance_id": None, "reason": OVERRUN}
                 self._emit(sign, self._requests.exchange(client, sign, "LeaveGroup", member_id, {"members": [leaver]}))

@@ -427,7 +427,9 @@ def test_kafkajs_has_generations_by_their_times(tmp_path: Path) -> None:
 )
 def test_a_missed_poll_is_read_through_the_loggers_of_other_languages(tmp_path: Path, line: str) -> None:
     text = "Application maximum poll interval (300000ms) exceeded by 399ms (adjust max.poll.interval.ms): leaving group"
-    assert "the client of app.log left when its poll interval was over, once" in why(tmp_path, line.format(text))
+    answer = why(tmp_path, line.format(text))
+    assert "the client of app.log left when its poll interval was over, once" in answer
+    assert "max.poll.interval.ms 300000 -> longer than" in " ".join(answer.split())
 
 
 def test_expired_members_without_a_rebalance_are_no_calm(tmp_path: Path) -> None:
