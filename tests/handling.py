@@ -1,5 +1,6 @@
 """A shortcut for tests: a request goes to its rule without bytes and sockets."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_shim.apis.registry import APIS
@@ -7,6 +8,14 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.interface import Client
 from kafka_shim.server.requests import REQUESTS
 from kafka_shim.server.table import name_topics
+
+
+@dataclass(unsafe_hash=True)
+class Connection:
+    """The connection of a client: its only one."""
+
+    client: Client
+    software: str = field(default="", compare=False)
 
 
 class Call:
@@ -18,7 +27,7 @@ class Call:
         self.arrived = arrived
         self.groups = groups
         self.broker = broker
-        self.session: object = client
+        self.session = Connection(client)
         self.mutations = None
 
 

@@ -70,7 +70,7 @@ def test_an_unknown_member_leaves_no_ghost(
         if api == "JoinGroup":
             server.fault("error", "Heartbeat", error="REBALANCE_IN_PROGRESS", member=before, optional=True)
         fault.wait_fired()
-        group.next("state", from_now=not group.now.is_stable, to="Stable")
+        group.wait_for(lambda now: before not in [each.member_id for each in now.members], f"{before} to be gone")
         group.stable(members=["real", "other"])
         assert member_id(server, "real") != before
 
