@@ -234,8 +234,8 @@ class TopicData:
                 if partition.error_code:
                     error = ErrorCode(partition.error_code)
                     has_members = error is ErrorCode.UNKNOWN_MEMBER_ID
-                    why = "it has members; `rewind` sets those of a live group" if has_members else error.name
-                    raise ValueError(f"The offsets of {group!r} cannot be set: {why} ({error:d}).")
+                    hint = "; it has members, and `rewind` sets those of a live group" if has_members else ""
+                    raise ValueError(f"The offsets of {group!r} cannot be set: {error.name} ({error:d}){hint}.")
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
         """Return the number of records after the committed offset, by topic and partition.

@@ -82,6 +82,8 @@ def test_a_fenced_instance_leaves_no_ghost(server: CoordinatorServer, consumer_o
     # confluent-kafka raises it; kafka-python only ends its heartbeats.
     with polling(heir), polling(doomed, raises=(KafkaError, KafkaException)):
         group.stable(members=["doomed", "heir"])
+        # A leader without metadata yet assigns nothing, and joins again as soon as it has some.
+        group.wait_for(lambda now: all(each.owned.get("orders") for each in now.members), "partitions for both")
         server.fault("error", "Heartbeat", error="FENCED_INSTANCE_ID", instance="one").wait_fired()
         group.stable(owners={"heir": ALL})
 

@@ -141,7 +141,7 @@ OF_A_TEST: list[tuple[Mistake, str]] = [
     (lambda s: s.clock.advance(-1), "The time to put the clock forward must be seconds of at least 0, not -1."),
     (lambda s: s.move("billing", 7), "There is no broker 7."),
     (lambda s: s.seed_offsets("billing", {"orders": 1}), "offsets must be by topic and partition, such as"),
-    (lambda s: s.seed_offsets("billing", {("orders", 0): 1}), "it has members; `rewind` sets those of a live group"),
+    (lambda s: s.seed_offsets("billing", {("orders", 0): 1}), "it has members, and `rewind` sets those of"),
     (lambda s: s.puppet("g", ["orders"]).commit({"orders": 1}), "offsets must be by topic and partition, such as"),
     (lambda s: refused(s), "JoinGroup of hasty is answered INVALID_SESSION_TIMEOUT (26)"),
     (lambda s: s.rewind("biling", {("orders", 0): 1}), "There is no such group."),

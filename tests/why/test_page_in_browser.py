@@ -107,6 +107,7 @@ def test_a_log_does_not_show_how_many_partitions_moved(browser: Browser, tmp_pat
     )
     assert len(rebalances) >= 3
     assert {moved for _, moved in rebalances} == {None}
+    browser.wait("document.querySelectorAll('#rebalances tbody tr').length > 0")
     rows = browser.evaluate(
         "[...document.querySelectorAll('#rebalances tbody tr')].map((tr) => tr.cells[6].textContent)"
     )
