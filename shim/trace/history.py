@@ -22,6 +22,7 @@ from kafka_shim.trace.clients import (
     refined,
     shows_poll_interval,
 )
+from kafka_shim.trace.completeness import Missing
 from kafka_shim.trace.epochs import Epochs
 from kafka_shim.trace.members import Commit, Member
 from kafka_shim.trace.moves import Partition, compare, owners_of
@@ -97,6 +98,8 @@ class GroupHistory:
         """True if all its events are from logs of clients."""
         self.limits: tuple[str, ...] = ()
         """Questions that its logs leave open, as far as they are known when they are read."""
+        self.missing = Missing()
+        """Parts of its traces that are not there, as far as reading has shown."""
         self.broker_versions: tuple[str, ...] = ()
         """Versions of the brokers that coordinated it, as far as their logs have them."""
         self.was_loaded = False

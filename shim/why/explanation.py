@@ -93,8 +93,8 @@ class Explanation:
 
     @property
     def calm(self) -> bool | None:
-        """`is_calm`, None if its source leaves that open."""
-        return None if self.is_open else self.is_calm
+        """`is_calm`, None if its source leaves that open: it has no signs of trouble, or lacks events."""
+        return None if self.is_open or (self.is_calm and self.history.missing.gaps) else self.is_calm
 
     @property
     def troubles(self) -> list[Finding]:
@@ -134,7 +134,13 @@ class Explanation:
                 f"no change is needed. The {span(longest)} that members waited are heartbeat intervals;"
                 f" {setting} shortens them, for more requests.{self._interval(self.rebalances)}"
             )
-        return f"nothing; joining and leaving cost these rebalances.{self._interval(self.rebalances)}"
+        return f"{self._nothing} joining and leaving cost these rebalances.{self._interval(self.rebalances)}"
+
+    @property
+    def _nothing(self) -> str:
+        """The word for calm; with a limit, if events are missing."""
+        missing = self.history.missing.sentences
+        return "nothing that the events here show, but some are missing;" if missing else "nothing;"
 
     def _interval(self, rebalances: Sequence[Rebalance]) -> str:
         """A sentence about the longest wait for the assignment interval, empty if there was none."""
@@ -181,7 +187,7 @@ class Explanation:
         waited = self._unexplained(rebalance)
         if waited > LONG_S:
             return f"why does not know what the group waited {span(waited)} for."
-        return f"nothing; joining and leaving cost this rebalance.{self._interval([rebalance])}"
+        return f"{self._nothing} joining and leaving cost this rebalance.{self._interval([rebalance])}"
 
     def reason(self, rebalance: Rebalance) -> str:
         """Return the cause of a rebalance, as a clause."""
@@ -322,6 +328,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "advice": "" if explanation.advice.remedies else explanation.advice_text,
         "would_not_help": list(explanation.advice.would_not_help),
         "cannot_tell": list(explanation.limits),
+        "missing": list(history.missing.sentences),
     } | ({} if history.epochs is None else _epochs_json(history.epochs, history))
 
 
