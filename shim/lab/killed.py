@@ -5,6 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from kafka_shim.lab.interception import Facts, Interception
+from kafka_shim.lab.sessions import intervened
+from kafka_shim.lab.snapshots import snapshot
 from kafka_shim.server.connection import Connection, State
 from kafka_shim.server.exchange import Exchange
 
@@ -23,6 +25,7 @@ class Killed:
         self._interception = interception
         interception.end_journal("a client is held dead")
         interception.add(self)
+        self._tell("killed")
 
     def clear(self) -> None:
         """Revive them: serve their next requests.
@@ -34,6 +37,17 @@ class Killed:
             if session.state is not State.CLOSED:
                 session.transport.close()
         self.connections.clear()
+        self._tell("revived")
+
+    def _tell(self, change: str) -> None:
+        """Tell the trace, in each group that has such a client."""
+        cluster = self._interception.cluster
+        for node in cluster.nodes.values():
+            for group in list(node.groups.groups):
+                for member in snapshot(cluster, group).members:
+                    if fnmatchcase(member.client_id, self.client_id):
+                        intervened(node, group, member.member_id, change)
+        cluster.settle(cluster.clock())
 
     # `Intercept`
 

@@ -19,7 +19,7 @@ from kafka_shim.trace.moves import by_topic
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, Rebalance
 from kafka_shim.trace.reconciliation import INTERVAL, Reconciliation
 from kafka_shim.why.advice import advise
-from kafka_shim.why.causes import clause, unsaid
+from kafka_shim.why.causes import ENDED_BY_TEST, clause, unsaid
 from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.findings import CONSUMER_HEARTBEAT_MS, LONG_S, Finding
 from kafka_shim.why.instance_ids import fights_of
@@ -193,6 +193,8 @@ class Explanation:
         """Return the cause of a rebalance, as a clause."""
         if not rebalance.cause and rebalance.lines:
             return unsaid(rebalance.lines[0])
+        if rebalance.by_test:
+            return ENDED_BY_TEST.format(who=self.who(rebalance.trigger))
         return clause(rebalance.cause, self.who(rebalance.trigger), self.history.protocol_type)
 
     def who(self, member_id: str) -> str:
@@ -287,7 +289,7 @@ def _is_storm(rebalances: Sequence[Rebalance]) -> bool:
 def _patterns(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names) -> tuple[Pattern, ...]:
     by_cause: dict[tuple[str, str], list[Rebalance]] = {}
     for each in rebalances:
-        if each.trigger in history.members and not each.initial:
+        if each.trigger in history.members and not each.initial and not each.by_test:
             client = client_of(history.members[each.trigger])
             by_cause.setdefault((each.cause, client), []).append(each)
     patterns = []
