@@ -30,6 +30,7 @@ from kafka_shim.why.reconciliation_advice import NOTICED_S
 from kafka_shim.why.reconciliation_advice import advise as advise_consumer_group
 from kafka_shim.why.remedies import Advice, Play, Remedy, span
 from kafka_shim.why.verdicts import clause_of
+from kafka_shim.why.waits import waits_of
 from kafka_shim.why.work import setting_of
 
 STORM_REBALANCES: Final = 6
@@ -126,14 +127,9 @@ class Explanation:
             return "why knows no setting that would have spared this."
         if self.unexplained > LONG_S:
             return f"why does not know what the group waited {span(self.unexplained)} for."
-        longest = max((_waited(each) for each in self.rebalances), default=0.0)
-        if longest > LONG_S:
-            name = setting_of(clients.HEARTBEAT, Library.JAVA, self.history.protocol_type) or "a shorter one"
-            setting = name if self.history.epochs is None else f"{self.history.kind}.{clients.HEARTBEAT}"
-            return (
-                f"no change is needed. The {span(longest)} that members waited are heartbeat intervals;"
-                f" {setting} shortens them, for more requests.{self._interval(self.rebalances)}"
-            )
+        longest = max(self.rebalances, key=_waited, default=None)
+        if longest is not None and _waited(longest) > LONG_S:
+            return f"no change is needed. {self._made_of(longest)}{self._interval(self.rebalances)}"
         return f"{self._nothing} joining and leaving cost these rebalances.{self._interval(self.rebalances)}"
 
     @property
@@ -141,6 +137,23 @@ class Explanation:
         """The word for calm; with a limit, if events are missing."""
         missing = self.history.missing.sentences
         return "nothing that the events here show, but some are missing;" if missing else "nothing;"
+
+    def _made_of(self, rebalance: Rebalance) -> str:
+        """Sentences about the parts of the time of a long rebalance, and about the setting for that of heartbeats."""
+        whole = span(rebalance.seconds)
+        if isinstance(rebalance, Reconciliation):
+            setting = f"{self.history.kind}.{clients.HEARTBEAT}"
+            return (
+                f"The {whole} that members waited are heartbeat intervals; {setting} shortens them, for more requests."
+            )
+        parts, heartbeats = waits_of(rebalance, self.names)
+        name = setting_of(clients.HEARTBEAT, Library.JAVA, self.history.protocol_type) or "a shorter heartbeat interval"
+        text = f"The longest rebalance took {whole}: {', '.join(parts)}."
+        if heartbeats is None:
+            return f"{text} Members learn of it by their next heartbeat: {name} may shorten it, for more requests."
+        if heartbeats > NOTICED_S:
+            return f"{text} {name} shortens the wait for a heartbeat, for more requests."
+        return text
 
     def _interval(self, rebalances: Sequence[Rebalance]) -> str:
         """A sentence about the longest wait for the assignment interval, empty if there was none."""
@@ -229,7 +242,7 @@ class Explanation:
         if not self.rebalances:
             return "It did not rebalance"
         count = len(self.rebalances)
-        seconds = self.rebalances[-1].started - self.rebalances[0].started
+        seconds = max(each.started + each.seconds for each in self.rebalances) - self.rebalances[0].started
         if self.storm:
             return f"STORM: {count} rebalances in {span(seconds)}"
         return "Rebalanced once" if count == 1 else f"Rebalanced {count} times in {span(seconds)}"
