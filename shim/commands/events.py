@@ -13,7 +13,9 @@ from urllib.parse import urlencode
 import click
 import orjson
 
+from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.commands.asking import CONTROL, open_answer
+from kafka_shim.trace.completeness import Missing
 from kafka_shim.trace.reading import Event, UnreadableTrace, read
 
 TRACE: Final = Path("trace.jsonl")
@@ -30,8 +32,11 @@ def events_of(
     group: str | None = None,
     since: float | None = None,
     until: float | None = None,
+    missing: Missing | None = None,
 ) -> Iterator[Event]:
-    """Yield the events of traces, or those in a server's memory; see `read`. Raises click.ClickException."""
+    """Yield the events of traces, or those in a server's memory; see `read`. Without `missing`, print the missing
+    parts of traces on standard error at the end. Raises click.ClickException.
+    """
     control = _of_command_line(traces, control)
     if control is None and not traces and not TRACE.exists():
         control = CONTROL
@@ -40,10 +45,14 @@ def events_of(
             raise click.ClickException("Name traces, or a server with --control, not both.")
         yield from _from_server(control, group, since, until)
         return
+    absent = Missing() if missing is None else missing
     try:
-        yield from read(list(traces) or [TRACE], group=group, since=since, until=until)
+        yield from read(list(traces) or [TRACE], group=group, since=since, until=until, missing=absent)
     except UnreadableTrace as error:
         raise click.ClickException(str(error)) from None
+    if missing is None:
+        for sentence in absent.sentences:
+            click.echo(f"kafka-shim: {readable(sentence, LONGEST_LINE)}.", err=True)
 
 
 def source_name(traces: Sequence[Path], control: str | None) -> str:

@@ -22,6 +22,7 @@ from kafka_shim.commands.events import control_option, events_of, source_name
 from kafka_shim.commands.logs import ALL_LINES, Logs, ends_of, list_groups, listing_of, zone_option
 from kafka_shim.commands.parameters import ParamType, Whole
 from kafka_shim.commands.topic import Both, Topic, kafka_options, offsets_option
+from kafka_shim.trace.completeness import Missing
 from kafka_shim.trace.history import GroupHistory, History
 from kafka_shim.why.explanation import as_json, explain
 from kafka_shim.why.pages import PAGES, page_of
@@ -125,8 +126,8 @@ def why(
     if follow and (not kafka or group is None or logs or as_json_):
         raise click.UsageError("--follow needs a GROUP and --kafka, and neither --log nor --json.")
     source = _source(group, traces, logs, log_zone, kafka, command_config, segments)
-    history = History()
-    for event in events_of(traces, control, group=group) if source is None else source.events():
+    history, missing = History(), Missing()
+    for event in events_of(traces, control, group=group, missing=missing) if source is None else source.events():
         history.add(event)
     if source is not None:
         source.finish(history)
@@ -138,7 +139,7 @@ def why(
             list_groups(history, as_json=as_json_)
             source.report()
             return
-        group = _only(list(history.groups or (source.groups if isinstance(source, Logs) else ())), name)
+        group = _only(list(history.groups or (source.groups if isinstance(source, Logs) else ())), name, missing)
     if isinstance(source, Logs) and group in source.groups and group not in history.groups:
         stop(source.scantiness(group), NOTHING_IN_RANGE)
     group_history = history.groups.get(group)
@@ -148,7 +149,8 @@ def why(
         others = others if source is None else source.groups
         if source is not None and source.has_offsets_alone(group):
             stop(f"{_no_members(group, source.name)}", NOTHING_IN_RANGE)
-        stop(f"There is no group {group} in {name}.{_hint(group, others)}", NO_SUCH_GROUP)
+        stop(f"There is no group {group} in {name}{_but(missing)}.{_hint(group, others)}", NO_SUCH_GROUP)
+    group_history.missing = missing
     chosen = [
         each
         for each in group_history.rebalances
@@ -158,7 +160,7 @@ def why(
     if chosen or (since is None and until is None):
         explanation = explain(group_history, chosen, None if no_replay else remedies_play())
     if explanation is None:
-        stop(_nothing(group_history), NOTHING_IN_RANGE)
+        stop(f"{_nothing(group_history)[:-1]}{_but(missing)}.", NOTHING_IN_RANGE)
     if as_json_:
         click.echo(json.dumps(as_json(explanation), indent=1))
         if source is not None:
@@ -252,15 +254,21 @@ def stop(sentence: str, code: int) -> NoReturn:
 
 def _groups(traces: Sequence[Path], control: str | None) -> list[str]:
     """Return the names of all groups."""
-    return list(dict.fromkeys(event["group"] for event in events_of(traces, control) if event.get("group")))
+    events = events_of(traces, control, missing=Missing())
+    return list(dict.fromkeys(event["group"] for event in events if event.get("group")))
 
 
-def _only(groups: Sequence[str], source: str) -> str:
+def _but(missing: Missing) -> str:
+    """Return a clause about what is missing in traces; empty if that is nothing."""
+    return f", but {', and '.join(missing.sentences)}" if missing.sentences else ""
+
+
+def _only(groups: Sequence[str], source: str, missing: Missing) -> str:
     """Return the only group; print a sentence and exit if there is not exactly one."""
     if len(groups) == 1:
         return groups[0]
     if not groups:
-        stop(f"There is no group in {source}.", NO_SUCH_GROUP)
+        stop(f"There is no group in {source}{_but(missing)}.", NO_SUCH_GROUP)
     raise click.UsageError(f"Name a group: {listing_of(groups)}.")
 
 

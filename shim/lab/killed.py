@@ -6,6 +6,8 @@ from fnmatch import fnmatchcase
 from typing import Self
 
 from kafka_shim.lab.interception import Facts, Interception
+from kafka_shim.lab.sessions import intervened
+from kafka_shim.lab.snapshots import snapshot
 from kafka_shim.server.connection import Connection, State
 from kafka_shim.server.exchange import Exchange
 
@@ -24,6 +26,7 @@ class Killed:
         self._interception = interception
         interception.end_journal("a client is held dead")
         interception.add(self)
+        self._tell("killed")
 
     def __enter__(self) -> Self:
         return self
@@ -41,6 +44,17 @@ class Killed:
             if session.state is not State.CLOSED:
                 session.transport.close()
         self.connections.clear()
+        self._tell("revived")
+
+    def _tell(self, change: str) -> None:
+        """Tell the trace, in each group that has such a client."""
+        cluster = self._interception.cluster
+        for node in cluster.nodes.values():
+            for group in list(node.groups.groups):
+                for member in snapshot(cluster, group).members:
+                    if fnmatchcase(member.client_id, self.client_id):
+                        intervened(node, group, member.member_id, change)
+        cluster.settle(cluster.clock())
 
     # `Intercept`
 

@@ -1,4 +1,4 @@
-"""Sessions of members of all kinds of groups, and their end before their time."""
+"""Sessions of members of all kinds of groups, and their end before their time, of which the trace tells."""
 
 from __future__ import annotations
 
@@ -23,5 +23,12 @@ def sessions_of(nodes: Iterable[Node], group: str | None = None, members: Collec
 def end_sessions(node: Node, sessions: Iterable[Timer], now: float) -> None:
     """End these sessions on their node, as after a silence of each session timeout: its group removes the member."""
     for timer in sessions:
+        intervened(node, timer.group_id, timer.member_id, "expired")
         node.groups.timers.arm(timer, now)
     node.groups.fire(now)
+
+
+def intervened(node: Node, group: str, member_id: str, change: str) -> None:
+    """Tell the trace of a change that a test made to a member."""
+    if node.outbox.listening:
+        node.outbox.event("intervention", group=group, member_id=member_id, change=change)

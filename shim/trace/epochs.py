@@ -40,6 +40,8 @@ class Group(Protocol):
 
     def member(self, member_id: str) -> object: ...
 
+    def is_by_test(self, rebalance: Rebalance) -> bool: ...
+
     def begin(self, rebalance: Rebalance) -> None: ...
 
 
@@ -85,7 +87,8 @@ class Epochs:
             lines=(event["where"],) if "where" in event else (),
             interval_ended=at + event["waits_ms"] / 1000 if "waits_ms" in event else None,
         )
-        if rebalance.cause == Cause.SESSION_EXPIRED:
+        rebalance.by_test = history.is_by_test(rebalance)
+        if rebalance.cause == Cause.SESSION_EXPIRED and not rebalance.by_test:
             rebalance.silent = history.sessions.get(rebalance.trigger, 0.0)
         history.begin(rebalance)
         history.generation = event["generation"]

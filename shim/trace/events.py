@@ -152,6 +152,14 @@ class BrokerChanged(Event):
     change: Literal["stopped", "killed", "started"]
 
 
+class Intervened(Event):
+    """A test ended the session of a member before its time, or held its client dead, or let that live again."""
+
+    group: GroupId
+    member_id: Annotated[str, "member id"]
+    change: Annotated[str, "expired (its session is ended, and its `member` event follows), killed or revived"]
+
+
 class GroupChanged(Event):
     """A group came or went."""
 
@@ -363,6 +371,7 @@ KINDS: Final[dict[str, Kind]] = {
     "fault": _kind(FaultInjected, "fold", "story"),
     "partition": _kind(PartitionChanged),
     "broker": _kind(BrokerChanged),
+    "intervention": _kind(Intervened, "fold", "story"),
     "group": _kind(GroupChanged, "fold", "story", "page", "simulation"),
     "state": _kind(StateChanged, "fold", "story", "log", "page", "simulation"),
     "member": _kind(MemberChanged, "fold", "story", "log", "page", "simulation"),

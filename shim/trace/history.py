@@ -22,6 +22,7 @@ from kafka_shim.trace.clients import (
     refined,
     shows_poll_interval,
 )
+from kafka_shim.trace.completeness import Missing
 from kafka_shim.trace.epochs import Epochs
 from kafka_shim.trace.members import Commit, Member
 from kafka_shim.trace.moves import Partition, compare, owners_of
@@ -57,6 +58,8 @@ _LEAVES: Final = frozenset({-1, AWAY})
 """The member epochs of a consumer that leaves."""
 MISSED_POLL: Final = "poll timeout"
 """The reason, or a part of it, of a member that left because its application did not poll in time."""
+ENDED_BY_TEST: Final = "ended by a test"
+"""The `how` of a member whose session a test ended."""
 BY_REQUESTS: Final = "by its requests"
 """The end of such a reason that the member did not give."""
 
@@ -97,12 +100,16 @@ class GroupHistory:
         """True if all its events are from logs of clients."""
         self.limits: tuple[str, ...] = ()
         """Questions that its logs leave open, as far as they are known when they are read."""
+        self.missing = Missing()
+        """Parts of its traces that are not there, as far as reading has shown."""
         self.broker_versions: tuple[str, ...] = ()
         """Versions of the brokers that coordinated it, as far as their logs have them."""
         self.was_loaded = False
         """True if a coordinator loaded the group, after it moved or restarted."""
         self.size: int | None = None
         """Number of present members, if a log has it."""
+        self.ended_by_test: set[str] = set()
+        """Ids of members whose session a test ended, and that have not joined since."""
         self.joined_on: dict[int, str] = {}
         """By connection, the member of its newest JoinGroup."""
         self._generation_members: tuple[str, ...] = ()
@@ -165,6 +172,10 @@ class GroupHistory:
         member = self.members.get(member_id)
         return member is not None and member.how == "expired" and member.away is None
 
+    def is_by_test(self, rebalance: Rebalance) -> bool:
+        """True if the end of a session began it, and a test ended that session."""
+        return rebalance.cause == Cause.SESSION_EXPIRED and rebalance.trigger in self.ended_by_test
+
     # Rebalances
 
     def begin(self, rebalance: Rebalance) -> None:
@@ -190,7 +201,8 @@ class GroupHistory:
             lines=(event["where"],) if "where" in event else (),
         )
         trigger = self.members.get(rebalance.trigger)
-        if rebalance.cause == Cause.SESSION_EXPIRED and trigger is not None:
+        rebalance.by_test = self.is_by_test(rebalance)
+        if rebalance.cause == Cause.SESSION_EXPIRED and trigger is not None and not rebalance.by_test:
             rebalance.silent = (trigger.session_timeout_ms or 0) / 1000
         self.begin(rebalance)
         return rebalance
@@ -300,11 +312,13 @@ class GroupHistory:
                 member.ended, member.how, member.reason, member.leaves_late = None, "", "", False
                 member.away = None
             member.joined = at
+            self.ended_by_test.discard(member.member_id)
             self.present[member.member_id] = None
             self.holders.accept(member.member_id, member.instance_id, at)
             if self.epochs is not None:
                 self.epochs.on_return(member.member_id, member.instance_id)
         elif change in _GONE:
+            change = ENDED_BY_TEST if change == "expired" and member.member_id in self.ended_by_test else change
             member.ended, member.how = at, change
             member.reason = event.get("reason") or self._reasons.pop(member.member_id, member.reason)
             self.present.pop(member.member_id, None)
@@ -350,6 +364,12 @@ class GroupHistory:
     def _fault(self, event: Mapping[str, Any], at: float, shift: float) -> None:
         if self.current is not None:
             self.current.faults.append(f"{event['action']} of {event['api']}")
+
+    def _intervention(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        if event["change"] == "expired":
+            self.ended_by_test.add(event["member_id"])
+        elif self.current is not None:
+            self.current.faults.append(f"{self.member(event['member_id']).client_id} is {event['change']} by a test")
 
     def _exchange(self, event: Mapping[str, Any], at: float, shift: float) -> None:
         api, error, member_id = event["api"], event["error"], event["member"] or ""

@@ -57,7 +57,7 @@ class Member:
     joined: float | None = None
     ended: float | None = None
     how: str = ""
-    """The change that ended it: left, expired, removed or fenced."""
+    """The change that ended it: left, expired, removed or fenced, or `history.ENDED_BY_TEST`."""
     reason: str = ""
     """The reason in its LeaveGroup."""
     commits: deque[Commit] = field(default_factory=lambda: deque(maxlen=COMMITS))

@@ -18,6 +18,8 @@ from typing import Any, BinaryIO, Final
 import cramjam
 import orjson
 
+from kafka_shim.trace.completeness import Missing, Numbers
+
 Event = dict[str, Any]
 """An event of `docs/trace.md`, as parsed JSON."""
 
@@ -39,15 +41,22 @@ class UnreadableTrace(Exception):
 
 
 def read(
-    traces: Sequence[Path], *, group: str | None = None, since: float | None = None, until: float | None = None
+    traces: Sequence[Path],
+    *,
+    group: str | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    missing: Missing | None = None,
 ) -> Iterator[Event]:
     """Yield the events of traces, merged by wall-clock time. `-` is standard input.
 
     With a `group`, yield only its events and those without a group, except its accepted heartbeats; other lines are not
-    even parsed. `since` and `until` are seconds of Unix time. Raises UnreadableTrace.
+    even parsed. `since` and `until` are seconds of Unix time. `missing` receives the parts that are not there, as
+    far as the traces were read. Raises UnreadableTrace.
     """
     keep = _everything if group is None else _of_group(group)
-    streams = [_events(trace, keep) for trace in traces]
+    absent = Missing() if missing is None else missing
+    streams = [_events(trace, keep, absent) for trace in traces]
     events = streams[0] if len(streams) == 1 else heapq.merge(*streams, key=_wall)
     for event in events:
         wall = event.get("wall", 0.0)
@@ -78,10 +87,12 @@ def _of_group(group: str) -> Callable[[bytes], bool]:
     return keep
 
 
-def _events(trace: Path, keep: Callable[[bytes], bool]) -> Iterator[Event]:
+def _events(trace: Path, keep: Callable[[bytes], bool], missing: Missing) -> Iterator[Event]:
+    numbers = Numbers()
     for path in files_of(trace):
         for number, line in enumerate(lines_of(path), 1):
-            if not keep(line):
+            is_event = numbers.take(line)
+            if is_event and not keep(line):
                 continue
             try:
                 event = orjson.loads(line)
@@ -89,12 +100,19 @@ def _events(trace: Path, keep: Callable[[bytes], bool]) -> Iterator[Event]:
             except (ValueError, KeyError, TypeError):
                 # The last line of a trace that is still being written may be incomplete.
                 if not line.endswith(b"\n"):
-                    return
+                    end = f"{_name(path)} ends in the middle of line {number}"
+                    missing.ends.append(f"{end}, and what came after is not there")
+                    break
                 if line.startswith(b'{"journal":'):
                     command = f"kafka-shim replay {path} --trace trace.jsonl"
                     raise UnreadableTrace(f"{path} is a journal; {command} writes its trace.") from None
-                raise UnreadableTrace(f"Line {number} of {_name(path)} is not an event of a trace.") from None
+                rest = "; without that line, the rest can be read" if numbers.lines > 1 else ""
+                raise UnreadableTrace(f"Line {number} of {_name(path)} is not an event of a trace{rest}.") from None
             yield event
+    if gap := numbers.sentence(_name(trace)):
+        missing.gaps.append(gap)
+    if not numbers.lines:
+        missing.ends.append(f"{_name(trace)} is empty")
 
 
 def files_of(trace: Path) -> list[Path]:

@@ -93,6 +93,8 @@ class Rebalance:
     """Faults injected during it."""
     superseded: float | None = None
     """Start of the next rebalance, if this one had not ended."""
+    by_test: bool = False
+    """True if a test ended the session of the member that triggered it."""
     lines: tuple[str, ...] = ()
     """Of a rebalance from a log, the first and the last line about it, or the record of `__consumer_offsets`."""
     size: int | None = None

@@ -32,6 +32,9 @@ BECAUSE: Final[dict[str, str]] = {
 }
 """By cause; empty if a relay did not see the trigger."""
 
+ENDED_BY_TEST: Final = "a test ended the session of {who}"
+"""The clause in place of that of SESSION_EXPIRED, if a test ended the session."""
+
 UNSAID: Final = "no line of the log says why"
 """The clause of a rebalance from a log, if its cause is unknown."""
 

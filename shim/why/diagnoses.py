@@ -27,7 +27,8 @@ class Diagnosis(StrEnum):
     DIFFERENT_SUBSCRIPTIONS = "DIFFERENT_SUBSCRIPTIONS"
     COMMIT_REFUSED = "COMMIT_REFUSED"
     UNKNOWN = "UNKNOWN"
-    # Acts of operators and deployments
+    # Acts of operators, deployments and tests
+    ENDED_BY_TEST = "ENDED_BY_TEST"
     ROLLING_RESTART = "ROLLING_RESTART"
     DEPLOY = "DEPLOY"
     RESTART = "RESTART"
@@ -39,6 +40,7 @@ class Diagnosis(StrEnum):
 
 
 HEALTHY: Final[tuple[str, ...]] = (
+    Diagnosis.ENDED_BY_TEST,
     Diagnosis.ROLLING_RESTART,
     Diagnosis.DEPLOY,
     Diagnosis.RESTART,

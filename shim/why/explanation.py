@@ -19,7 +19,7 @@ from kafka_shim.trace.moves import by_topic
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, Rebalance
 from kafka_shim.trace.reconciliation import INTERVAL, Reconciliation
 from kafka_shim.why.advice import advise
-from kafka_shim.why.causes import clause, unsaid
+from kafka_shim.why.causes import ENDED_BY_TEST, clause, unsaid
 from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.findings import CONSUMER_HEARTBEAT_MS, LONG_S, Finding
 from kafka_shim.why.instance_ids import fights_of
@@ -30,6 +30,7 @@ from kafka_shim.why.reconciliation_advice import NOTICED_S
 from kafka_shim.why.reconciliation_advice import advise as advise_consumer_group
 from kafka_shim.why.remedies import Advice, Play, Remedy, span
 from kafka_shim.why.verdicts import clause_of
+from kafka_shim.why.waits import waits_of
 from kafka_shim.why.work import setting_of
 
 STORM_REBALANCES: Final = 6
@@ -93,8 +94,8 @@ class Explanation:
 
     @property
     def calm(self) -> bool | None:
-        """`is_calm`, None if its source leaves that open."""
-        return None if self.is_open else self.is_calm
+        """`is_calm`, None if its source leaves that open: it has no signs of trouble, or lacks events."""
+        return None if self.is_open or (self.is_calm and self.history.missing.gaps) else self.is_calm
 
     @property
     def troubles(self) -> list[Finding]:
@@ -126,15 +127,33 @@ class Explanation:
             return "why knows no setting that would have spared this."
         if self.unexplained > LONG_S:
             return f"why does not know what the group waited {span(self.unexplained)} for."
-        longest = max((_waited(each) for each in self.rebalances), default=0.0)
-        if longest > LONG_S:
-            name = setting_of(clients.HEARTBEAT, Library.JAVA, self.history.protocol_type) or "a shorter one"
-            setting = name if self.history.epochs is None else f"{self.history.kind}.{clients.HEARTBEAT}"
+        longest = max(self.rebalances, key=_waited, default=None)
+        if longest is not None and _waited(longest) > LONG_S:
+            return f"no change is needed. {self._made_of(longest)}{self._interval(self.rebalances)}"
+        return f"{self._nothing} joining and leaving cost these rebalances.{self._interval(self.rebalances)}"
+
+    @property
+    def _nothing(self) -> str:
+        """The word for calm; with a limit, if events are missing."""
+        missing = self.history.missing.sentences
+        return "nothing that the events here show, but some are missing;" if missing else "nothing;"
+
+    def _made_of(self, rebalance: Rebalance) -> str:
+        """Sentences about the parts of the time of a long rebalance, and about the setting for that of heartbeats."""
+        whole = span(rebalance.seconds)
+        if isinstance(rebalance, Reconciliation):
+            setting = f"{self.history.kind}.{clients.HEARTBEAT}"
             return (
-                f"no change is needed. The {span(longest)} that members waited are heartbeat intervals;"
-                f" {setting} shortens them, for more requests.{self._interval(self.rebalances)}"
+                f"The {whole} that members waited are heartbeat intervals; {setting} shortens them, for more requests."
             )
-        return f"nothing; joining and leaving cost these rebalances.{self._interval(self.rebalances)}"
+        parts, heartbeats = waits_of(rebalance, self.names)
+        name = setting_of(clients.HEARTBEAT, Library.JAVA, self.history.protocol_type) or "a shorter heartbeat interval"
+        text = f"The longest rebalance took {whole}: {', '.join(parts)}."
+        if heartbeats is None:
+            return f"{text} Members learn of it by their next heartbeat: {name} may shorten it, for more requests."
+        if heartbeats > NOTICED_S:
+            return f"{text} {name} shortens the wait for a heartbeat, for more requests."
+        return text
 
     def _interval(self, rebalances: Sequence[Rebalance]) -> str:
         """A sentence about the longest wait for the assignment interval, empty if there was none."""
@@ -181,12 +200,14 @@ class Explanation:
         waited = self._unexplained(rebalance)
         if waited > LONG_S:
             return f"why does not know what the group waited {span(waited)} for."
-        return f"nothing; joining and leaving cost this rebalance.{self._interval([rebalance])}"
+        return f"{self._nothing} joining and leaving cost this rebalance.{self._interval([rebalance])}"
 
     def reason(self, rebalance: Rebalance) -> str:
         """Return the cause of a rebalance, as a clause."""
         if not rebalance.cause and rebalance.lines:
             return unsaid(rebalance.lines[0])
+        if rebalance.by_test:
+            return ENDED_BY_TEST.format(who=self.who(rebalance.trigger))
         return clause(rebalance.cause, self.who(rebalance.trigger), self.history.protocol_type)
 
     def who(self, member_id: str) -> str:
@@ -221,7 +242,7 @@ class Explanation:
         if not self.rebalances:
             return "It did not rebalance"
         count = len(self.rebalances)
-        seconds = self.rebalances[-1].started - self.rebalances[0].started
+        seconds = max(each.started + each.seconds for each in self.rebalances) - self.rebalances[0].started
         if self.storm:
             return f"STORM: {count} rebalances in {span(seconds)}"
         return "Rebalanced once" if count == 1 else f"Rebalanced {count} times in {span(seconds)}"
@@ -281,7 +302,7 @@ def _is_storm(rebalances: Sequence[Rebalance]) -> bool:
 def _patterns(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names) -> tuple[Pattern, ...]:
     by_cause: dict[tuple[str, str], list[Rebalance]] = {}
     for each in rebalances:
-        if each.trigger in history.members and not each.initial:
+        if each.trigger in history.members and not each.initial and not each.by_test:
             client = client_of(history.members[each.trigger])
             by_cause.setdefault((each.cause, client), []).append(each)
     patterns = []
@@ -322,6 +343,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "advice": "" if explanation.advice.remedies else explanation.advice_text,
         "would_not_help": list(explanation.advice.would_not_help),
         "cannot_tell": list(explanation.limits),
+        "missing": list(history.missing.sentences),
     } | ({} if history.epochs is None else _epochs_json(history.epochs, history))
 
 

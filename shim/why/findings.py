@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.clients import Library
-from kafka_shim.trace.history import BY_REQUESTS, MISSED_POLL, GroupHistory
+from kafka_shim.trace.history import BY_REQUESTS, ENDED_BY_TEST, MISSED_POLL, GroupHistory
 from kafka_shim.trace.members import Member
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, INITIAL_DELAY, LEADER_THINKS, NEVER_CAME, Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
@@ -272,6 +272,8 @@ class _Search:
         # A trace that begins in the middle may have members without an event of their own.
         trigger = history.member(rebalance.trigger) if rebalance.trigger else None
         cause = rebalance.cause
+        if rebalance.by_test and trigger is not None:
+            return self._ended_by_test(trigger)
         ghost = self._ghost(rebalance)
         if ghost is not None:
             return ghost
@@ -357,6 +359,8 @@ class _Search:
                 return self.finding(Cause.REBALANCE_TIMEOUT, earlier)
             if before.how == "expired" and away < RETURN_S:
                 return self._expiry(earlier, rebalance, again=False)
+            if before.how == ENDED_BY_TEST and away < RETURN_S:
+                return self._ended_by_test(earlier, again=False)
             if before.how == "left" and away < RETURN_S:
                 return self._restart(earlier)
             if before.how == "gone" and away < RETURN_S:
@@ -372,6 +376,11 @@ class _Search:
         if self.processes.after(member, rebalance.started) is not None or member.member_id in self.processes.turnover:
             return self._restart(member)
         return self.finding(Diagnosis.SCALE_IN)
+
+    def _ended_by_test(self, member: Member, *, again: bool = True) -> Finding:
+        finding = self.finding(Diagnosis.ENDED_BY_TEST, member)
+        finding.count += again
+        return finding
 
     def _absence(self, member: Member, *, again: bool = True) -> Finding:
         """A member is gone, and no record says how."""

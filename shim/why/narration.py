@@ -10,11 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.apis.wire.errors import ErrorCode, error_name
+from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.epochs import WITH_EPOCHS
 from kafka_shim.trace.rebalance import OF_TOPIC
 from kafka_shim.trace.reconciliation import AWAY
 from kafka_shim.trace.refusals import JOINS, REFUSALS
-from kafka_shim.why.causes import clause, unsaid
+from kafka_shim.why.causes import ENDED_BY_TEST, clause, unsaid
 from kafka_shim.why.names import Names
 
 _MEMBER: Final = {
@@ -27,6 +28,8 @@ _MEMBER: Final = {
     "replaced": "takes over the place of the static member before it",
     "refused": "is refused: another member has its group.instance.id",
 }
+
+_INTERVENTION: Final = {"expired": "ends the session of", "killed": "kills", "revived": "revives"}
 
 _DELEGATION: Final = {
     "requested": "is requested to compute the target assignment",
@@ -62,6 +65,8 @@ class Narrator:
         joined.
         """
         self._began: float | None = None
+        self._ended: set[str] = set()
+        """Ids of members whose session a test ended."""
         self._types: dict[str, str] = {}
         """The protocol type of each group."""
         self._refusal: tuple[Any, ...] = ()
@@ -87,6 +92,10 @@ class Narrator:
             return []
         self.name.introduce(event["member_id"], event["instance_id"] or event["client_id"])
         static = f" (group.instance.id {readable(event['instance_id'])})" if event["instance_id"] else ""
+        if event["change"] == "expired" and event["member_id"] in self._ended:
+            what = "is expelled: a test ended its session"
+        elif event["change"] == "added":
+            self._ended.discard(event["member_id"])
         if event["change"] == "added" and event["client_host"]:
             what += f" from {event['client_host'].lstrip('/')}"
         return [f"{self.name(event['member_id'])}{static} {what}"]
@@ -200,12 +209,19 @@ class Narrator:
         error = f" {ErrorCode(event['error']).name} ({event['error']})" if event["error"] else ""
         return [f"injected by a fault: {event['action']}{error}, {event['api']} of {name}"]
 
+    def _intervention(self, event: Mapping[str, Any]) -> list[str]:
+        if event["change"] == "expired":
+            self._ended.add(event["member_id"])
+        return [f"a test {_INTERVENTION[event['change']]} {self.name(event['member_id'])}"]
+
     def _offsets_expired(self, event: Mapping[str, Any]) -> list[str]:
         return [f"{len(event['offsets'])} committed offsets have expired"]
 
     def _because(self, event: Mapping[str, Any]) -> str:
         if not event["cause"] and "where" in event:
             return unsaid(event["where"])
+        if event["cause"] == Cause.SESSION_EXPIRED and event["trigger"] in self._ended:
+            return ENDED_BY_TEST.format(who=self.name(event["trigger"]))
         return clause(event["cause"], self.name(event["trigger"]), self._types.get(event["group"], ""))
 
     def _exchange(self, event: Mapping[str, Any]) -> list[str]:

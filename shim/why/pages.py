@@ -340,6 +340,13 @@ PAGES: Final[dict[str, Page]] = {
         remedy="Nothing.",
         price=_NO_PRICE,
     ),
+    Diagnosis.ENDED_BY_TEST: Page(
+        meaning="A test ended the session of a member before its time, or a fault expelled it.",
+        example='server.expire("billing", "one"), or POST /v1/groups/billing/expire, ends the session of one.',
+        signs={"": "none: the trace has an intervention event, which only a laboratory writes"},
+        remedy="Nothing.",
+        price=_NO_PRICE,
+    ),
     Diagnosis.START: Page(
         meaning="The group started.",
         example="Three processes of a new application start together.",

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.history import GroupHistory
+from kafka_shim.trace.history import ENDED_BY_TEST, GroupHistory
 from kafka_shim.trace.members import Member, Membership
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
@@ -241,6 +241,8 @@ def _stay(
 ) -> Stay:
     # A consumer (KIP-848) is removed because it did not revoke its partitions in time, which it does when it polls.
     how = MISSED_POLL if "poll timeout" in membership.reason or membership.how == "removed" else membership.how
+    # It went at once, as with a LeaveGroup.
+    how = "left" if how == ENDED_BY_TEST else how
     tries = (
         each
         for each in history.holders.of.values()

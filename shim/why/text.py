@@ -52,7 +52,7 @@ def _lines(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> I
         is_unsaid = history.is_of_topic and not history.protocol
         protocol = "" if is_unsaid else f", {readable(history.protocol or 'no protocol yet')}"
         yield (f"{readable(history.group)}  {kind}{protocol}, {_count(members, 'member')}{shares}{state}{generation}")
-    yield explanation.verdict
+    yield from _verdict(explanation)
     yield ""
     yield from _body(explanation, bars, brief, zone)
 
@@ -103,12 +103,18 @@ def _folded(line: str) -> list[str]:
 
 
 def _in_full(explanation: Explanation, last: int, bars: bool, zone: tzinfo) -> Iterator[str]:
-    yield explanation.verdict
+    yield from _verdict(explanation)
     for each in explanation.rebalances[-last:]:
         yield ""
         yield from _whole(explanation, each, bars, zone)
     yield ""
     yield from _advice(explanation)
+
+
+def _verdict(explanation: Explanation) -> Iterator[str]:
+    yield explanation.verdict
+    for sentence in explanation.history.missing.sentences:
+        yield f"Not complete: {sentence}."
 
 
 def clock(wall: float, zone: tzinfo) -> str:

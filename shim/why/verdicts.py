@@ -29,6 +29,7 @@ CLAUSES: Final[dict[str, str]] = {
     " does not subscribe to",
     Diagnosis.COMMIT_REFUSED: "commits of {who} were refused, {times}, {error}: their records are read again",
     Diagnosis.UNKNOWN: "why does not know the reason: the request that began it did not pass the relay",
+    Diagnosis.ENDED_BY_TEST: "a test ended the session of {who}, {times}",
     Diagnosis.ROLLING_RESTART: "a rolling restart",
     Diagnosis.DEPLOY: "all members left, and new ones started: a deploy",
     Diagnosis.RESTART: "{who} was restarted, or replaced",

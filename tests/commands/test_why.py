@@ -63,8 +63,14 @@ def test_an_only_group_needs_no_name(tmp_path: Path) -> None:
     by_name = why("billing", str(trace), "--utc", "--no-replay", "--brief")
     assert by_name.returncode == 0
     assert why(str(trace), "--utc", "--no-replay", "--brief").stdout == by_name.stdout
-    assert why("--utc", "--no-replay", "--brief", cwd=tmp_path).stdout == by_name.stdout
-    assert why("-", "--utc", "--no-replay", "--brief", stdin=trace.read_bytes()).stdout == by_name.stdout
+    # Which events a filter has left out is said by the name of the source.
+    rebalances = by_name.stdout.partition("\n\n")[2]
+    assert rebalances.count("generation") == 6
+    for answer in (
+        why("--utc", "--no-replay", "--brief", cwd=tmp_path),
+        why("-", "--utc", "--no-replay", "--brief", stdin=trace.read_bytes()),
+    ):
+        assert answer.stdout.partition("\n\n")[2] == rebalances
 
 
 def test_no_line_is_wider_than_80_columns(tmp_path: Path) -> None:
@@ -137,3 +143,68 @@ def test_why_asks_a_running_server(tmp_path: Path) -> None:
     result = why("billing", "--control", server.control_url, cwd=tmp_path)
     assert result.returncode == 2
     assert "Nothing answers at" in result.stderr
+
+
+PLAIN = gzip.decompress(TRACE.read_bytes())
+
+
+def without(first: int, last: int) -> bytes:
+    """Return the trace without its lines from the first to the last."""
+    lines = PLAIN.splitlines(keepends=True)
+    return b"".join(lines[: first - 1] + lines[last:])
+
+
+def test_events_that_are_not_in_a_trace_are_said_beside_the_verdict(tmp_path: Path) -> None:
+    trace = tmp_path / "gap.jsonl"
+    trace.write_bytes(without(20, 40))
+    for options in ((), ("--brief",), ("--last", "1")):
+        answer = why("billing", str(trace), "--no-replay", *options)
+        assert answer.returncode == 0
+        text = " ".join(answer.stdout.split())
+        assert f"Not complete: 21 events between seq 19 and 41 are not in {trace}." in text
+    assert json.loads(why("billing", str(trace), "--no-replay", "--json").stdout)["missing"] == [
+        f"21 events between seq 19 and 41 are not in {trace}"
+    ]
+    shown = subprocess.run([sys.executable, "-m", "kafka_shim", "trace", "show", str(trace)], capture_output=True)
+    assert shown.stderr.decode() == f"kafka-shim: 21 events between seq 19 and 41 are not in {trace}.\n"
+
+
+def test_a_whole_trace_misses_nothing() -> None:
+    answer = why("billing", str(TRACE), "--no-replay")
+    assert "Not complete" not in answer.stdout
+    assert answer.stderr == ""
+    assert json.loads(why("billing", str(TRACE), "--no-replay", "--json").stdout)["missing"] == []
+
+
+def test_calm_is_not_said_without_a_limit_over_a_gap(tmp_path: Path) -> None:
+    # The group has only started by line 100.
+    lines = PLAIN.splitlines(keepends=True)[:100]
+    trace = tmp_path / "calm.jsonl"
+    trace.write_bytes(b"".join(lines))
+    assert "What to do: nothing; joining" in why("billing", str(trace)).stdout
+    assert json.loads(why("billing", str(trace), "--json").stdout)["calm"] is True
+    trace.write_bytes(b"".join(lines[:90] + lines[91:]))
+    text = " ".join(why("billing", str(trace)).stdout.split())
+    assert f"1 event between seq 90 and 92 is not in {trace}." in text
+    assert "What to do: nothing that the events here show, but some are missing;" in text
+    assert json.loads(why("billing", str(trace), "--json").stdout)["calm"] is None
+
+
+def test_a_line_that_is_no_event_is_refused_whatever_its_group(tmp_path: Path) -> None:
+    lines = PLAIN.splitlines(keepends=True)
+    trace = tmp_path / "bad.jsonl"
+    trace.write_bytes(b"".join([*lines[:19], b"{bad/\n", *lines[20:]]))
+    answer = why("billing", str(trace))
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith(f"kafka-shim: Line 20 of {trace} is not an event of a trace")
+
+
+def test_a_trace_that_was_cut_or_is_empty_is_called_so(tmp_path: Path) -> None:
+    trace = tmp_path / "cut.jsonl"
+    trace.write_bytes(PLAIN[:3000])
+    assert f"{trace} ends in the middle of line 7" in why("billing", str(trace)).stderr
+    trace.write_bytes(b"".join(PLAIN.splitlines(keepends=True)[:100]) + b'{"event":"mem')
+    answer = why("billing", str(trace))
+    assert f"Not complete: {trace} ends in the middle of line 101" in " ".join(answer.stdout.split())
+    trace.write_bytes(b"")
+    assert f"{trace} is empty" in why("billing", str(trace)).stderr

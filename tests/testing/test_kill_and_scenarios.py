@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatReque
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_shim.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kafka_shim.lab.replaying import play
 from kafka_shim.testing import AsyncCoordinator, CoordinatorServer, NotReached, polling
 from kafka_shim.testing.scenarios import (
     coordinator_moves_mid_commit,
@@ -20,6 +22,11 @@ from kafka_shim.testing.scenarios import (
     slow_member,
     zombie,
 )
+from kafka_shim.trace.history import History
+from kafka_shim.trace.reading import read
+from kafka_shim.why.explanation import as_json, explain
+from kafka_shim.why.narration import Narrator
+from kafka_shim.why.text import lines
 from tests.server.wire import Client, request
 from tests.waiting import PATIENCE_S
 
@@ -268,3 +275,51 @@ def test_a_scenario_is_awaited_on_an_event_loop() -> None:
             return len(server.group("billing").now.members)
 
     assert asyncio.run(run()) == 1
+
+
+def why(server: CoordinatorServer, group: str, path: Path) -> tuple[dict[str, Any], str]:
+    """Return the explanation of a group and its story, both from the trace."""
+    server.write_trace(path)
+    history, narrator, story = History(), Narrator(), []
+    for event in read([path]):
+        history.add(event)
+        story += [line.text for line in narrator.lines(event)]
+    explanation = explain(history.groups[group], list(history.groups[group].rebalances), play)
+    assert explanation is not None
+    return as_json(explanation) | {"text": " ".join(lines(explanation))}, "\n".join(story)
+
+
+@pytest.mark.parametrize("start", ["puppet", "consumer_puppet"])
+def test_the_end_of_a_session_by_a_test_is_said_and_gets_no_advice(
+    server: CoordinatorServer, tmp_path: Path, start: str
+) -> None:
+    for client_id in ("one", "two"):
+        getattr(server, start)("billing", ["orders"], client_id=client_id)
+    server.group("billing").stable(members=2)
+    # The puppet lives, and joins again.
+    server.expire("billing", "one")
+    server.clock.advance(20)
+    server.group("billing").stable(members=2)
+    answer, story = why(server, "billing", tmp_path / "trace.jsonl")
+    assert "a test ended the session of one" in answer["verdict"]
+    ended = [each["reason"] for each in answer["rebalances"] if each["cause"] == "SESSION_EXPIRED"]
+    assert ended == ["a test ended the session of one (127.0.0.1)"]
+    assert (answer["remedies"], answer["calm"]) == ([], True)
+    assert "What to do: nothing" in answer["text"]
+    assert "a test ends the session of one\none is expelled: a test ended its session\n" in story
+    assert "within its session timeout" not in story
+
+
+def test_a_killed_client_is_in_the_story_and_a_later_session_is_its_own(
+    server: CoordinatorServer, tmp_path: Path
+) -> None:
+    for client_id in ("one", "two"):
+        server.puppet("billing", ["orders"], client_id=client_id)
+    server.group("billing").stable(members=2)
+    server.kill("one")
+    server.clock.advance(50)
+    server.group("billing").stable(members=1)
+    answer, story = why(server, "billing", tmp_path / "trace.jsonl")
+    assert "a test kills one\n" in story
+    # It ran out in the time of the coordinator.
+    assert "one died" in answer["verdict"]

@@ -8,6 +8,7 @@ import cramjam
 import orjson
 import pytest
 
+from kafka_shim.trace.completeness import Missing
 from kafka_shim.trace.reading import STDIN, UnreadableTrace, files_of, read
 
 EVENTS = [
@@ -97,3 +98,62 @@ def test_a_missing_trace_is_refused(tmp_path: Path) -> None:
         numbers(tmp_path / "missing")
     with pytest.raises(UnreadableTrace, match="is a folder"):
         numbers(tmp_path)
+
+
+def missing_in(*paths: Path, group: str | None = None) -> list[str]:
+    missing = Missing()
+    assert all(read(paths, group=group, missing=missing))
+    return list(missing.sentences)
+
+
+def test_files_that_were_rotated_away_are_read_on_after_a_cut_end(tmp_path: Path) -> None:
+    older, newer = tmp_path / "t.jsonl.1", tmp_path / "t.jsonl"
+    older.write_bytes(LINES + b'{"event":"mem')
+    newer.write_bytes(LINES)
+    assert numbers(newer) == [1, 2, 3, 4, 5] * 2
+    assert missing_in(newer) == [f"{older} ends in the middle of line 6, and what came after is not there"]
+
+
+def begin(run: str, seq: int) -> bytes:
+    return orjson.dumps({"event": "trace", "run": run, "seq": seq, "wall": 1.0}) + b"\n"
+
+
+def events(*seqs: int) -> bytes:
+    return b"".join(b'{"event":"member","group":"billing","seq":%d,"wall":1.0}\n' % seq for seq in seqs)
+
+
+@pytest.mark.parametrize(
+    ("files", "lost"),
+    [
+        ([begin("a", 1) + events(2, 3)], []),
+        # Rotated files, and a server that started again.
+        ([begin("a", 1) + events(2), begin("a", 3) + events(4)], []),
+        ([begin("a", 1) + events(2, 3), begin("b", 1) + events(2)], []),
+        ([begin("a", 1) + events(2, 3) + begin("b", 1) + events(2)], []),
+        # A line without a newline at the end is whole, if it is JSON; a trace needs no numbers.
+        ([(begin("a", 1) + events(2))[:-1]], []),
+        ([b'{"event":"member","wall":1.0}\n' * 2], []),
+        ([begin("a", 1) + events(2, 5)], ["2 events between seq 2 and 5 are not in {}"]),
+        ([begin("a", 1) + events(2), begin("a", 4)], ["1 event between seq 2 and 4 is not in {}"]),
+        ([begin("a", 1), begin("b", 1) + events(3)], ["1 event between seq 1 and 3 is not in {}"]),
+        ([events(8, 9)], ["the first 7 events are not in {}, it begins with seq 8"]),
+        ([events(2)], ["the first event is not in {}, it begins with seq 2"]),
+        ([events(2, 5, 9)], ["6 events are not in {}, in 3 places, the first after seq 0"]),
+        ([], ["{} is empty"]),
+    ],
+)
+def test_gaps_in_the_numbers_are_found_and_no_others(tmp_path: Path, files: list[bytes], lost: list[str]) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(files[-1] if files else b"")
+    for number, content in enumerate(files[:-1], 1):
+        (tmp_path / f"t.jsonl.{number}").write_bytes(content)
+    for group in (None, "billing", "shipping"):
+        assert missing_in(path, group=group) == [each.format(path) for each in lost]
+
+
+@pytest.mark.parametrize("group", [None, "billing"])
+def test_a_line_of_no_group_is_checked_too(tmp_path: Path, group: str | None) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(LINES + b"{bad/\n" + LINES)
+    with pytest.raises(UnreadableTrace, match=r"Line 6 of .* is not an event of a trace; without that line"):
+        numbers(path, group=group)

@@ -11,11 +11,13 @@ from kafka_shim.lab.puppets import Manner
 from kafka_shim.lab.replaying import play
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.history import GroupHistory, History
-from kafka_shim.trace.rebalance import INITIAL_DELAY, LEADER_THINKS, NEVER_CAME, WAITING_FOR_MEMBERS
+from kafka_shim.trace.rebalance import INITIAL_DELAY, LEADER_THINKS, NEVER_CAME, WAITING_FOR_MEMBERS, Join, Rebalance
 from kafka_shim.why.causes import BECAUSE
 from kafka_shim.why.explanation import Explanation, as_json, explain
-from kafka_shim.why.remedies import REPLAYED
+from kafka_shim.why.names import Names
+from kafka_shim.why.remedies import REPLAYED, span
 from kafka_shim.why.text import lines
+from kafka_shim.why.waits import waits_of
 from tests.why.simulated import recorded
 
 RECORDING = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2"
@@ -221,3 +223,44 @@ def test_the_text_and_the_json_say_the_same() -> None:
     assert f"[seq {last['first_seq']}-{last['last_seq']}]" in text
     for remedy in document["remedies"]:
         assert remedy["setting"] in text
+
+
+@pytest.fixture(scope="module")
+def slow_below_a_second() -> GroupHistory:
+    with recorded() as record:
+        record.simulation.puppet("billing", ["orders"], client_id="slow", think=0.5)
+        record.simulation.run(20.4)
+        record.simulation.puppet("billing", ["orders"], client_id="new")
+        record.simulation.run(20)
+    return record.history()
+
+
+def test_the_wait_of_a_calm_group_is_told_by_its_parts(slow_below_a_second: GroupHistory) -> None:
+    explanation = of(slow_below_a_second)
+    assert explanation.is_calm
+    phases = {phase.name: phase.seconds for phase in explanation.last.phases}
+    called = explanation.last.joins[0].called
+    assert called is not None
+    own = phases[WAITING_FOR_MEMBERS] - called
+    assert own == pytest.approx(0.5, abs=0.1)
+    advice = explanation.advice_text
+    assert advice.startswith(f"no change is needed. The longest rebalance took {span(explanation.last.seconds)}: ")
+    assert f"{span(called)} until the next heartbeat of slow" in advice
+    assert f"{span(own)} for slow to join after its heartbeat" in advice
+    assert f"{span(phases[LEADER_THINKS])} for the leader, slow, to assign" in advice
+    assert "heartbeat intervals" not in advice
+
+
+def test_the_time_of_all_rebalances_ends_with_the_last(slow_below_a_second: GroupHistory) -> None:
+    first, last = slow_below_a_second.rebalances[0], slow_below_a_second.rebalances[-1]
+    assert last.seconds > 1.0
+    assert f"in {span(last.started + last.seconds - first.started)}:" in of(slow_below_a_second).verdict
+
+
+def test_a_wait_without_known_heartbeats_is_not_called_one() -> None:
+    rebalance = Rebalance("g", Cause.NEW_MEMBER, "new", 10.0, 10.0, 1, 2, ended=12.0, assigned=12.0, members=("a",))
+    assert waits_of(rebalance, Names()) == (["2.0 s until all members joined"], None)
+    rebalance.joins = [Join("a", 2.0)]
+    assert waits_of(rebalance, Names()) == (["2.0 s until a joined"], None)
+    rebalance.joins = [Join("a", 2.0, 2.0)]
+    assert waits_of(rebalance, Names()) == (["2.0 s until the next heartbeat of a"], 2.0)
