@@ -35,10 +35,12 @@ class Killed:
         self.clear()
 
     def clear(self) -> None:
-        """Revive them: serve their next requests.
+        """Revive them: serve their next requests. A second call does nothing.
 
         Connections on which something was dropped are closed: a client would wait for the answer until its own timeout.
         """
+        if self not in self._interception.intercepts:
+            return
         self._interception.remove(self)
         for session in self.connections:
             if session.state is not State.CLOSED:
