@@ -168,8 +168,7 @@ class GroupWaits:
                 for each in self.now.called(member)
             )
 
-        names = {topic for topic in owned if isinstance(topic, str)}
-        await self._until(condition, f"{member} to own {owned}", timeout, lambda: self._missing(names))
+        await self._until(condition, f"{member} to own {owned}", timeout, lambda: self._missing(owned))
         return self.now
 
     async def empty(self, *, timeout: float = TIMEOUT) -> GroupSnapshot:
@@ -217,7 +216,7 @@ class GroupWaits:
 
         reached = "" if at_least is None else f" at least {at_least}"
         goal = f"the committed offset of {topic}-{partition}{reached}"
-        await self._until(condition, goal, timeout, lambda: self._missing({topic}, partition))
+        await self._until(condition, goal, timeout, lambda: self._missing({topic: [partition]}))
         offset = committed(self._cluster, self.group, topic, partition)
         assert offset is not None
         return offset
@@ -350,12 +349,14 @@ class GroupWaits:
         vain = f"Waited {timeout:g} s in vain for {goal}.{self._stands_still()}"
         return NotReached(self._report("\n".join([vain, *hints])))
 
-    def _missing(self, names: Iterable[str], partition: int = 0) -> list[str]:
+    def _missing(self, wanted: Mapping[str, Iterable[int]]) -> list[str]:
         """Say which of these topics is not there, or has no such partition; a topic may come while a test waits."""
         counts = {each.name: len(each.partitions) for each in self._cluster.topics.all()}
-        lines = [f"There is no topic {name!r}; {similar(name, counts)}" for name in sorted({*names} - {*counts})]
-        for name in {*names} & {*counts}:
-            if partition >= counts[name]:
+        lines = []
+        for name, partitions in wanted.items():
+            if name not in counts:
+                lines.append(f"There is no topic {name!r}; {similar(name, counts)}")
+            elif max(partitions, default=0) >= counts[name]:
                 lines.append(f"Topic {name!r} has {counts[name]} partitions, from 0 on.")
         return lines
 

@@ -139,6 +139,9 @@ def error_code(code: int | str) -> ErrorCode:
         raise Unmatchable(f"{code!r} is not an error of Kafka's protocol{hint}") from None
 
 
+_WORDS: Final = re.compile("[A-Z]?[a-z0-9]+")
+
+
 def similar(name: str, names: Iterable[str]) -> str:
     """Return the end of a sentence about an unknown name: the most similar one, or all."""
     names = sorted(names)
@@ -147,9 +150,6 @@ def similar(name: str, names: Iterable[str]) -> str:
     near = [each for each in names if len(words) > 1 and sorted(_WORDS.findall(each)) == words]
     near = near or get_close_matches(name, names, 1)
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
-
-
-_WORDS: Final = re.compile("[A-Z]?[a-z0-9]+")
 
 
 class Intercept(Protocol):

@@ -339,8 +339,9 @@ class ClientLogs:
         of_group = self.of_group(history.group)
         nameless = {each.name: each for each in of_group}
         ids = {each.member_id: client for client in of_group for each in client.memberships if each.is_nameless}
+        by_id = self.by_member | ids
         for member in history.members.values():
-            client = (self.by_member | ids).get(member.member_id) or nameless.get(member.client_id)
+            client = by_id.get(member.member_id) or nameless.get(member.client_id)
             if client is None:
                 continue
             member.library = client.library
