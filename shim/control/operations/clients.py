@@ -14,28 +14,19 @@ if TYPE_CHECKING:
     from kafka_shim.control.lab_workbench import LabWorkbench
 
 
-class Disconnect(Body, kw_only=True):
-    """The clients to disconnect."""
+class Clients(Body, kw_only=True):
+    """The clients of an operation."""
 
-    client_id: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, description="It may have * and ?.")]
-
-
-class Kill(Body, kw_only=True):
-    """The clients to kill: the coordinator gets nothing from them, and they get nothing."""
-
-    client_id: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, description="It may have * and ?.")]
+    client_id: Annotated[
+        str,
+        Meta(min_length=1, max_length=MAX_TEXT, description="It may have * and ?; a revival takes the text of its kill."),
+    ]
 
 
 class Killed(Answer, kw_only=True):
     """The clients that are dead until they are revived."""
 
     client_id: str
-
-
-class Revive(Body, kw_only=True):
-    """The clients to revive."""
-
-    client_id: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, description="As they were killed.")]
 
 
 class Disconnected(Answer, kw_only=True):
@@ -70,11 +61,11 @@ class DataEventsSet(Answer, kw_only=True):
     data: bool
 
 
-def _disconnect(workbench: LabWorkbench, body: Disconnect) -> Disconnected:
+def _disconnect(workbench: LabWorkbench, body: Clients) -> Disconnected:
     return Disconnected(connections=workbench.disconnect(body.client_id))
 
 
-def _kill(workbench: LabWorkbench, body: Kill) -> Killed:
+def _kill(workbench: LabWorkbench, body: Clients) -> Killed:
     try:
         workbench.kill(body.client_id)
     except ValueError as error:
@@ -82,7 +73,7 @@ def _kill(workbench: LabWorkbench, body: Kill) -> Killed:
     return Killed(client_id=body.client_id)
 
 
-def _revive(workbench: LabWorkbench, body: Revive) -> Disconnected:
+def _revive(workbench: LabWorkbench, body: Clients) -> Disconnected:
     try:
         return Disconnected(connections=workbench.revive(body.client_id))
     except ValueError as error:
@@ -108,7 +99,7 @@ OPERATIONS: Final = (
         path="/v1/disconnect",
         summary="Close all connections of clients.",
         do=_disconnect,
-        body=Disconnect,
+        body=Clients,
         answers=(Disconnected,),
         lab=True,
         example={"client_id": "billing-*"},
@@ -119,7 +110,7 @@ OPERATIONS: Final = (
         path="/v1/kill",
         summary="Kill clients: drop all that they send, and all that is sent to them.",
         do=_kill,
-        body=Kill,
+        body=Clients,
         answers=(Killed,),
         problems=(409,),
         lab=True,
@@ -131,7 +122,7 @@ OPERATIONS: Final = (
         path="/v1/revive",
         summary="Revive clients that were killed; connections on which something was dropped are closed.",
         do=_revive,
-        body=Revive,
+        body=Clients,
         answers=(Disconnected,),
         problems=(409,),
         lab=True,
