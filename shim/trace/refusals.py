@@ -1,7 +1,7 @@
 """Refused requests to join, refused commits, and members that were fenced while their process still ran.
 
-No rebalance shows these. `unreleased.py` has the group instance ids that another
-member still holds. All times are seconds of Unix time.
+No rebalance shows these. `unreleased.py` has the group instance ids that another member still holds. All times are
+seconds of Unix time.
 """
 
 from __future__ import annotations
@@ -90,7 +90,6 @@ class RefusedCommits:
     """Empty for a client that is no member."""
     library: Library
     error: int
-    first: float
     last: float
     first_seq: int
     last_seq: int
@@ -147,7 +146,7 @@ class Refusals:
         if refused is None:
             if len(self.commits) >= MOST:
                 return
-            refused = RefusedCommits(client, member_id, library, 0, at, at, seq, seq)
+            refused = RefusedCommits(client, member_id, library, 0, at, seq, seq)
             self.commits[client, member_id] = refused
         # Not all listeners hear of every repetition.
         refused.count = max(refused.count + 1, event.get("nth", 0))

@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kafka_shim.apis.readable import readable
 from kafka_shim.trace import clients
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.clients import Library, has_cooperative
 from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why.diagnoses import Diagnosis
-from kafka_shim.why.findings import Finding, findings_of
+from kafka_shim.why.finding import Finding
+from kafka_shim.why.findings import findings_of
 from kafka_shim.why.member_remedies import (
     after_pause,
     after_refusal,
@@ -29,6 +29,7 @@ from kafka_shim.why.member_remedies import (
     dead,
     ghost,
     missed_polls,
+    own_group,
     seldom_heartbeats,
     slow_member,
     slow_revocation,
@@ -202,19 +203,14 @@ def _leader(history: GroupHistory, finding: Finding, names: Names) -> list[Remed
 
 
 def _groups(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
-    return [
-        Remedy(
-            who=finding.client,
-            side="client",
-            setting=setting_of(clients.GROUP, finding.library, history.protocol_type) or clients.GROUP,
-            key=clients.GROUP,
-            seen=readable(history.group),
-            proposed="one group for each set of topics, or the same topics in all members",
-            why="the assignor of the leader gives partitions to members that do not subscribe to them"
-            if not finding.topics
-            else "a topic without an owner is not read, and the group does not say so; or the topic does not exist",
-        )
-    ]
+    return own_group(
+        history,
+        finding,
+        proposed="one group for each set of topics, or the same topics in all members",
+        why="a topic without an owner is not read, and the group does not say so; or the topic does not exist"
+        if finding.topics
+        else "the assignor of the leader gives partitions to members that do not subscribe to them",
+    )
 
 
 _REMEDIES: Final[Mapping[str, Callable[[GroupHistory, Finding, Names], list[Remedy]]]] = {

@@ -21,7 +21,7 @@ from kafka_shim.trace.reconciliation import INTERVAL, Reconciliation
 from kafka_shim.why.advice import advise
 from kafka_shim.why.causes import ENDED_BY_TEST, clause, unsaid
 from kafka_shim.why.diagnoses import Diagnosis
-from kafka_shim.why.findings import CONSUMER_HEARTBEAT_MS, LONG_S, Finding
+from kafka_shim.why.finding import CONSUMER_HEARTBEAT_MS, LONG_S, Finding
 from kafka_shim.why.instance_ids import fights_of
 from kafka_shim.why.limits import limits_of
 from kafka_shim.why.names import Names, names_of

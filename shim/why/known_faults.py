@@ -18,7 +18,7 @@ from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
 from kafka_shim.why.diagnoses import Diagnosis
-from kafka_shim.why.findings import Finding
+from kafka_shim.why.finding import Finding
 
 BROKER: Final = "Kafka broker"
 _AT_ONCE_S: Final = 0.01

@@ -12,7 +12,7 @@ from kafka_shim.trace.history import MISSED_POLL, GroupHistory
 from kafka_shim.trace.members import Member
 from kafka_shim.trace.rebalance import HEARTBEAT_SECONDS, Rebalance
 from kafka_shim.trace.reconciliation import Reconciliation
-from kafka_shim.why.findings import LONG_S, Finding
+from kafka_shim.why.finding import LONG_S, Finding
 from kafka_shim.why.names import Names
 from kafka_shim.why.topic_limits import some, topic_limits
 

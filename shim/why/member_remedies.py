@@ -15,7 +15,7 @@ from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.members import Member
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why.diagnoses import Diagnosis
-from kafka_shim.why.findings import LONG_S, Finding
+from kafka_shim.why.finding import LONG_S, Finding
 from kafka_shim.why.memberships import absences_of, memberships_of
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, client_of
@@ -308,19 +308,29 @@ def after_pause(history: GroupHistory, finding: Finding, names: Names) -> list[R
     return _longer_session(finding, setting, member.session_timeout_ms, finding.seconds, why)
 
 
+def own_group(history: GroupHistory, finding: Finding, *, proposed: str, why: str) -> list[Remedy]:
+    """Suggest another group id."""
+    return [
+        Remedy(
+            who=finding.client,
+            side="client",
+            setting=setting_of(clients.GROUP, finding.library, finding.protocol_type) or clients.GROUP,
+            key=clients.GROUP,
+            seen=readable(history.group),
+            proposed=proposed,
+            why=why,
+        )
+    ]
+
+
 def after_refused_commits(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
     if finding.is_outside:
-        return [
-            Remedy(
-                who=finding.client,
-                side="client",
-                setting=setting_of(clients.GROUP, finding.library, finding.protocol_type) or clients.GROUP,
-                key=clients.GROUP,
-                seen=readable(history.group),
-                proposed="another for a consumer with assign(); to set offsets, stop the members first",
-                why="while a group has members, only these may commit",
-            )
-        ]
+        return own_group(
+            history,
+            finding,
+            proposed="another for a consumer with assign(); to set offsets, stop the members first",
+            why="while a group has members, only these may commit",
+        )
     return [
         Remedy(
             who=finding.client,

@@ -66,7 +66,7 @@ class Narrator:
         """
         self._began: float | None = None
         self._ended: set[str] = set()
-        """Ids of members whose session a test ended."""
+        """Ids of members with a session that a test ended."""
         self._types: dict[str, str] = {}
         """The protocol type of each group."""
         self._refusal: tuple[Any, ...] = ()

@@ -21,7 +21,8 @@ from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.trace.reconciliation import HANDING_OVER, INTERVAL, NOT_ASSIGNED, Reconciliation
 from kafka_shim.why.advice import advise_outside, flapping
 from kafka_shim.why.diagnoses import Diagnosis
-from kafka_shim.why.findings import LONG_S, Finding, findings_of
+from kafka_shim.why.finding import LONG_S, Finding
+from kafka_shim.why.findings import findings_of
 from kafka_shim.why.member_remedies import by_client, stalled, unseen
 from kafka_shim.why.memberships import absences_of
 from kafka_shim.why.names import Names

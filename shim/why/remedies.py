@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from kafka_shim.why.findings import Finding
+from kafka_shim.why.finding import Finding
 from kafka_shim.why.past import Change, Past
 
 REPLAYED: Final = "replayed"

@@ -11,7 +11,7 @@ from typing import Final
 from kafka_shim.trace import clients
 from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.unreleased import Unreleased
-from kafka_shim.why.findings import Finding
+from kafka_shim.why.finding import Finding
 from kafka_shim.why.past import Change
 from kafka_shim.why.remedies import LIKELY, Remedy, process, round_ms
 

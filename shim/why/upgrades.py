@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.rebalance import Rebalance
-from kafka_shim.why.findings import Finding
+from kafka_shim.why.finding import Finding
 from kafka_shim.why.known_faults import BROKER, Case, known_faults, version_of
 from kafka_shim.why.remedies import UPGRADE, Remedy
 

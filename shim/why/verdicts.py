@@ -9,9 +9,9 @@ from kafka_shim.apis.wire.errors import ErrorCode, error_name
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why import work
-from kafka_shim.why.causes import BECAUSE, UNCHANGED
+from kafka_shim.why.causes import BECAUSE, ENDED_BY_TEST, UNCHANGED
 from kafka_shim.why.diagnoses import Diagnosis
-from kafka_shim.why.findings import Finding
+from kafka_shim.why.finding import Finding
 from kafka_shim.why.work import has_partitions
 
 CLAUSES: Final[dict[str, str]] = {
@@ -29,7 +29,7 @@ CLAUSES: Final[dict[str, str]] = {
     " does not subscribe to",
     Diagnosis.COMMIT_REFUSED: "commits of {who} were refused, {times}, {error}: their records are read again",
     Diagnosis.UNKNOWN: "why does not know the reason: the request that began it did not pass the relay",
-    Diagnosis.ENDED_BY_TEST: "a test ended the session of {who}, {times}",
+    Diagnosis.ENDED_BY_TEST: f"{ENDED_BY_TEST}, {{times}}",
     Diagnosis.ROLLING_RESTART: "a rolling restart",
     Diagnosis.DEPLOY: "all members left, and new ones started: a deploy",
     Diagnosis.RESTART: "{who} was restarted, or replaced",

@@ -13,7 +13,7 @@ from kafka_shim.trace.epochs import Epochs
 from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.members import Member
 from kafka_shim.trace.rebalance import Rebalance
-from kafka_shim.why.findings import Finding
+from kafka_shim.why.finding import Finding
 from kafka_shim.why.known_faults import BROKER, FAULTS, Case, Fault, known_faults, version_of
 from tests.why.faults_page import PAGE, table
 
