@@ -4,7 +4,7 @@ Other work of the machine changes no count, so it compares two checkouts on a bu
 quiet one. Valgrind counts, and must be installed; all counts of a checkout take about two minutes. One member sends
 requests, from their bytes to those of the answer, without sockets. The count of a run that only encodes the requests is
 subtracted. With `--plain` the server of a second run recognises no request by its bytes, and decodes each one: the
-difference is what `shim/server/remembered/` gains.
+difference is the gain of `shim/server/remembered/`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def send(kind: str, *, is_served: bool) -> Iterator[bytes]:
 
 @contextmanager
 def traced(wire: Any) -> Iterator[None]:
-    """Write a trace of the server meanwhile."""
+    """Write a trace of the server within the block."""
     from kafka_shim.server.trace_file import TraceFile
 
     with tempfile.TemporaryDirectory() as folder, TraceFile(Path(folder, "trace.jsonl"), wire.cluster):

@@ -64,7 +64,7 @@ def requests(t: Trial) -> None:
         answer, seconds = seconds_of(slow, beat, HEARTBEAT_VERSION)
         return answer.throttle_time_ms, seconds
 
-    # At most a window of a second, whatever the time of the thread was.
+    # At most a window of a second, for any time of the thread.
     t.until(is_throttled, lambda last: last[0] == 1000, "the client was never throttled")
     throttle, seconds = is_throttled()
     t.equal(throttle, 1000, "throttle_time_ms")

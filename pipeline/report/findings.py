@@ -25,7 +25,7 @@ from kafka_shim.trace.history import History
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.trace.refusals import FENCED, JOINS, REFUSALS
 from kafka_shim.why.explanation import Explanation, explain
-from kafka_shim.why.findings import Finding
+from kafka_shim.why.finding import Finding
 from kafka_shim.why.verdicts import clause_of
 
 GROUPS: Final = 12

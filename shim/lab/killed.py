@@ -13,7 +13,7 @@ from kafka_shim.server.exchange import Exchange
 
 
 class Killed:
-    """Clients whose requests and answers are dropped; an `Intercept` until `clear`, or the end of a `with` block.
+    """Clients cut off from requests and answers: an `Intercept` until `clear`, or the end of a `with` block.
 
     Their connections stay open: a closed one would make the clients raise errors that a dead process does not raise.
     Only a request to leave a group ends its connection, to let a test close the client without a long wait.

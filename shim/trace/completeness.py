@@ -15,11 +15,12 @@ import orjson
 _SEQ: Final = b'"seq":'
 _NUMBER: Final = re.compile(rb" ?(\d{1,18})[,}]")
 _BEGIN: Final = b'{"event":"trace"'
+_ENDS: Final = (b"}\n", b"}", b"}\r\n")
 
 
 @dataclass
 class Missing:
-    """What reading found to be missing, over all traces that were read."""
+    """The missing parts of all traces that were read."""
 
     gaps: list[str] = field(default_factory=list)
     """Sentences about events that are not there, without a full stop."""
@@ -49,7 +50,7 @@ class Numbers:
         if line.startswith(_BEGIN):
             self._begin(line)
         number = _NUMBER.match(line, place + len(_SEQ)) if (place := line.rfind(_SEQ)) >= 0 else None
-        if number is None or not line.startswith(b"{") or not line.rstrip().endswith(b"}"):
+        if number is None or not line.startswith(b"{") or not line.endswith(_ENDS):
             return _is_object(line)
         seq = int(number[1])
         # Numbers that go back are those of another trace, put behind the first.

@@ -109,7 +109,7 @@ class GroupHistory:
         self.size: int | None = None
         """Number of present members, if a log has it."""
         self.ended_by_test: set[str] = set()
-        """Ids of members whose session a test ended, and that have not joined since."""
+        """Ids of members with a session that a test ended, until they join again."""
         self.joined_on: dict[int, str] = {}
         """By connection, the member of its newest JoinGroup."""
         self._generation_members: tuple[str, ...] = ()
