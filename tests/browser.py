@@ -121,12 +121,15 @@ class Browser:
         self._do(click)
 
     def wait(self, condition: str) -> None:
-        """Wait until a condition holds in the page, looking once a frame. Raises AssertionError after `WAIT_S`."""
+        """Wait until a condition holds in the page, and is drawn. Raises AssertionError after `WAIT_S`.
+
+        The page draws a change of its model with the next frame, so that a test would find the tables of before.
+        """
         # The page ends the wait, before this thread would give up and leave the browser busy for all later tests.
         assert self.evaluate(
             f"new Promise((done) => {{ const end = performance.now() + {WAIT_S * 1000:.0f};"
-            f" const look = () => ({condition}) ? done(true) : performance.now() > end ? done(false)"
-            " : requestAnimationFrame(look); look(); })"
+            f" const look = () => ({condition}) ? {DRAWN}.then(() => done(true))"
+            " : performance.now() > end ? done(false) : requestAnimationFrame(look); look(); })"
         ), f"not within {WAIT_S:.0f} s: {condition}"
 
     def screenshot(self, to: Path, of: str = "body", height: float = 20_000) -> None:
