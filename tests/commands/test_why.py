@@ -165,8 +165,8 @@ def test_events_that_are_not_in_a_trace_are_said_beside_the_verdict(tmp_path: Pa
     assert json.loads(why("billing", str(trace), "--no-replay", "--json").stdout)["missing"] == [
         f"21 events between seq 19 and 41 are not in {trace}"
     ]
-    shown = subprocess.run([sys.executable, "-m", "kafka_shim", "trace", "show", str(trace)], capture_output=True)
-    assert shown.stderr.decode() == f"kafka-shim: 21 events between seq 19 and 41 are not in {trace}.\n"
+    answer = subprocess.run([sys.executable, "-m", "kafka_shim", "trace", "show", str(trace)], capture_output=True)
+    assert answer.stderr.decode() == f"kafka-shim: 21 events between seq 19 and 41 are not in {trace}.\n"
 
 
 def test_a_whole_trace_misses_nothing() -> None:

@@ -381,7 +381,7 @@ def test_a_member_whose_first_line_lacks_its_id_is_not_gone_with_the_next(tmp_pa
         WORKER.format("08", IN.format(9)),
     )
     assert "SESSION_EXPIRED" not in text
-    assert "Rebalanced 2 times in 6.0 s: no line of the log says why." in text
+    assert "Rebalanced 2 times in 7.0 s: no line of the log says why." in text
 
 
 def test_a_fault_is_named_by_lines_without_a_member_id(tmp_path: Path) -> None:
