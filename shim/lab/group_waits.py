@@ -349,11 +349,11 @@ class GroupWaits:
         vain = f"Waited {timeout:g} s in vain for {goal}.{self._stands_still()}"
         return NotReached(self._report("\n".join([vain, *hints])))
 
-    def _missing(self, wanted: Mapping[str, Iterable[int]]) -> list[str]:
+    def _missing(self, expected: Mapping[str, Iterable[int]]) -> list[str]:
         """Say which of these topics is not there, or has no such partition; a topic may come while a test waits."""
         counts = {each.name: len(each.partitions) for each in self._cluster.topics.all()}
         lines = []
-        for name, partitions in wanted.items():
+        for name, partitions in expected.items():
             if name not in counts:
                 lines.append(f"There is no topic {name!r}; {similar(name, counts)}")
             elif max(partitions, default=0) >= counts[name]:

@@ -19,7 +19,7 @@ class Clients(Body, kw_only=True):
 
     client_id: Annotated[
         str,
-        Meta(min_length=1, max_length=MAX_TEXT, description="It may have * and ?; a revival takes the text of its kill."),
+        Meta(min_length=1, max_length=MAX_TEXT, description="It may have * and ?; revive takes the text of kill."),
     ]
 
 
