@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kafka_shim.apis.readable import readable
+from kafka_shim.trace.events import INTERVENTIONS
 
 log: Final = logging.getLogger("kafka_shim.groups")
 
 _MEMBER: Final = {
     "added": "joins",
     "left": "leaves",
-    "expired": "is expelled, its session timeout is over",
+    "expired": "is expelled, its session is over",
     "removed": "is removed",
     "fenced": "is fenced by another member of its group.instance.id",
     "replaced": "takes the place of the static member before it",
@@ -58,4 +59,8 @@ def _round(event: Mapping[str, Any]) -> str:
     )
 
 
-_LINES: Final = {"member": _member, "state": _state, "round": _round}
+def _intervention(event: Mapping[str, Any]) -> str:
+    return f"a test {INTERVENTIONS[event['change']]} member {readable(event['member_id'])}"
+
+
+_LINES: Final = {"member": _member, "intervention": _intervention, "state": _state, "round": _round}

@@ -160,6 +160,10 @@ class Intervened(Event):
     change: Annotated[str, "expired (its session is ended, and its `member` event follows), killed or revived"]
 
 
+INTERVENTIONS: Final = {"expired": "ends the session of", "killed": "kills", "revived": "revives"}
+"""Verbs for the changes of `Intervened`."""
+
+
 class GroupChanged(Event):
     """A group came or went."""
 
@@ -371,7 +375,7 @@ KINDS: Final[dict[str, Kind]] = {
     "fault": _kind(FaultInjected, "fold", "story"),
     "partition": _kind(PartitionChanged),
     "broker": _kind(BrokerChanged),
-    "intervention": _kind(Intervened, "fold", "story"),
+    "intervention": _kind(Intervened, "fold", "story", "log", "page"),
     "group": _kind(GroupChanged, "fold", "story", "page", "simulation"),
     "state": _kind(StateChanged, "fold", "story", "log", "page", "simulation"),
     "member": _kind(MemberChanged, "fold", "story", "log", "page", "simulation"),

@@ -12,6 +12,7 @@ from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.apis.wire.errors import ErrorCode, error_name
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.epochs import WITH_EPOCHS
+from kafka_shim.trace.events import INTERVENTIONS
 from kafka_shim.trace.rebalance import OF_TOPIC
 from kafka_shim.trace.reconciliation import AWAY
 from kafka_shim.trace.refusals import JOINS, REFUSALS
@@ -28,8 +29,6 @@ _MEMBER: Final = {
     "replaced": "takes over the place of the static member before it",
     "refused": "is refused: another member has its group.instance.id",
 }
-
-_INTERVENTION: Final = {"expired": "ends the session of", "killed": "kills", "revived": "revives"}
 
 _DELEGATION: Final = {
     "requested": "is requested to compute the target assignment",
@@ -212,7 +211,7 @@ class Narrator:
     def _intervention(self, event: Mapping[str, Any]) -> list[str]:
         if event["change"] == "expired":
             self._ended.add(event["member_id"])
-        return [f"a test {_INTERVENTION[event['change']]} {self.name(event['member_id'])}"]
+        return [f"a test {INTERVENTIONS[event['change']]} {self.name(event['member_id'])}"]
 
     def _offsets_expired(self, event: Mapping[str, Any]) -> list[str]:
         return [f"{len(event['offsets'])} committed offsets have expired"]

@@ -1,5 +1,6 @@
 """The listeners of trace events and the events for each."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from kafka_shim.apis.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kafka_shim.server.events import OF_REQUESTS
+from kafka_shim.server.group_log import GroupLog
+from kafka_shim.testing import CoordinatorServer
 from tests.server.test_trace_file import live
 from tests.server.wire import Wire, cluster, request
 
@@ -100,3 +103,16 @@ async def test_a_request_to_join_has_the_software_of_its_client(version: int, na
     wire.receive(request(HeartbeatRequest("g", 1, "nobody"), 0))
     assert [each["api"] for each in heard] == ["JoinGroup", "ConsumerGroupHeartbeat", "Heartbeat"]
     assert [each.get("software") for each in heard] == [software, software, None]
+
+
+def test_the_log_names_the_test_that_ended_a_session(caplog: pytest.LogCaptureFixture) -> None:
+    with CoordinatorServer(topics={"orders": 1}) as server:
+        server.puppet("billing", ["orders"], client_id="one")
+        (member,) = server.group("billing").stable(members=1).members
+        server.expire("billing", "one")
+        with caplog.at_level(logging.INFO, "kafka_shim.groups"):
+            GroupLog().hear(server.events("billing"), 0.0)
+    lines = [record.getMessage() for record in caplog.records]
+    at = lines.index(f"group billing: a test ends the session of member {member.member_id}")
+    assert lines[at + 1] == f"group billing: member {member.member_id} is expelled, its session is over"
+    assert lines[at - 1].startswith("group billing: generation 1 has 1 members after ")

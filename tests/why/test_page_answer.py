@@ -137,6 +137,17 @@ def test_a_server_that_is_gone_leaves_a_grey_page_that_says_when(browser: Browse
     assert browser.evaluate("document.title").startswith("not connected")
 
 
+def test_a_session_that_a_test_ended_is_no_death(browser: Browser) -> None:
+    with CoordinatorServer(topics={"orders": 4}, control=True) as server:
+        for client_id in ("one", "two"):
+            server.puppet("billing", ["orders"], client_id=client_id)
+        server.group("billing").stable(members=2)
+        server.expire("billing", "one")
+        browser.open(server.control_url + "/", width=1440)
+        browser.wait("page.model.groups.get('billing')?.rebalances.some((each) => each.byTest)")
+        assert "died" not in browser.evaluate("troubleOf(page.model.groups.get('billing')).text")
+
+
 def test_a_link_into_many_rebalances_explains_once(browser: Browser) -> None:
     config = {"group.initial.rebalance.delay.ms": "0"}
     with CoordinatorServer(topics={"orders": 4}, config=config, control=True) as server:

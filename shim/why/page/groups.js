@@ -38,7 +38,7 @@ function troubleOf(group) {
     const joins = together.filter((one) => one.cause === "NEW_MEMBER").length;
     isStorm ||= together.length >= STORM_REBALANCES && joins <= together.length - TURNS && together.filter((one) => one.cause === "MEMBER_LEFT" || one.cause === "SESSION_EXPIRED").length <= together.length - TURNS;
   }
-  const died = own.filter((each) => each.cause === "SESSION_EXPIRED").length;
+  const died = own.filter((each) => each.cause === "SESSION_EXPIRED" && !each.byTest).length;
   const late = own.filter((each) => each.cause === "POLL_TIMEOUT_REASON").length;
   const words = [];
   if (isStorm) words.push("storm");

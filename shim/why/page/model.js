@@ -54,6 +54,8 @@ class Group {
     this.names = new Map();
     /** @type {Map<string, number>} how many members have a name, before its number */
     this.counts = new Map();
+    /** @type {Set<string>} ids of members with a session that a test ended */
+    this.endedByTest = new Set();
     /** Counts what the tables show. */
     this.changes = 0;
   }
@@ -128,6 +130,9 @@ class Group {
       case "member":
         this.changed(event, at);
         break;
+      case "intervention":
+        if (event.change === "expired") this.endedByTest.add(event.member_id);
+        break;
       case "epoch":
         this.epoch(event, at);
         break;
@@ -159,7 +164,7 @@ class Group {
 
   begin(event, at, initial) {
     this.rebalances.push({
-      cause: event.cause || "unknown", trigger: event.trigger, started: at, ended: null, assigned: null, synced: null, initial,
+      cause: event.cause || "unknown", byTest: event.cause === "SESSION_EXPIRED" && this.endedByTest.has(event.trigger), trigger: event.trigger, started: at, ended: null, assigned: null, synced: null, initial,
       before: this.generation, generation: null, leader: "", waits: [], dropped: [], members: [], moved: null, division: null, resumed: new Set(), seq: event.seq,
       inferred: Boolean(event.inferred), lines: event.where === undefined ? [] : [event.where],
     });
@@ -172,6 +177,7 @@ class Group {
     member.host = (event.client_host || "").replace("/", "") || member.host;
     member.instance = event.instance_id;
     if (["added", "replaced", "loaded"].includes(event.change)) {
+      this.endedByTest.delete(member.id);
       const stayed = member.how === "left" && member.interval > 0 && member.left - (member.since ?? member.joined) >= 0.9 * member.interval;
       if (member.leavesLate || stayed) this.missedPoll(member);
       member.since = at;
