@@ -1,7 +1,10 @@
 """Events of reads, of writes, and of brokers that go down."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -10,6 +13,8 @@ from kafka import KafkaConsumer
 
 from kafka_shim.testing import CoordinatorServer, Unmatchable, polling
 from kafka_shim.trace.schema import problems
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture
@@ -51,6 +56,29 @@ def test_the_requests_for_records_have_events(server: CoordinatorServer, kind: s
     assert "real fetches orders-0 from offset 1" in story
     assert "writer" not in story
     assert "writer produces to orders-0: offset 1" in "\n".join(server.story())
+
+
+def names(value: Any) -> set[str]:
+    """Return the names of all fields, at any depth."""
+    if isinstance(value, list):
+        return {name for each in value for name in names(each)}
+    return set(value).union(*(names(each) for each in value.values())) if isinstance(value, dict) else set()
+
+
+def test_the_fields_of_such_events_are_in_the_docs(server: CoordinatorServer) -> None:
+    page = (ROOT / "docs" / "testing.md").read_text()
+    server.data_events()
+    with closing(consumer_of(server, "kafka-python")) as consumer, polling(consumer) as polled:
+        server.group("billing").consuming(members=["real"])
+        producer = Producer({"bootstrap.servers": server.bootstrap})
+        producer.produce("orders", b"a")
+        assert producer.flush(20) == 0
+        polled.wait_records(1)
+    for api in ("Fetch", "ListOffsets", "Produce"):
+        (row,) = (line.split("|") for line in page.splitlines() if line.startswith(f"| {api} |"))
+        events = [each for each in server.events() if each["event"] == "exchange" and each["api"] == api]
+        for cell, side in ((row[2], "request"), (row[3], "answer")):
+            assert set(re.findall(r"`(\w+)`", cell)) == names([each[side] for each in events])
 
 
 def test_no_such_event_without_the_call(server: CoordinatorServer) -> None:
