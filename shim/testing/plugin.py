@@ -204,7 +204,10 @@ def _only_kit(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
 
 
 def _is_sentence(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
-    return isinstance(excinfo.value, SENTENCES)
+    # Not at the top: a run without the kit must not load it.
+    from kafka_shim.server.refusals import Refused
+
+    return isinstance(excinfo.value, (*SENTENCES, Refused))
 
 
 def _packages(excinfo: pytest.ExceptionInfo[BaseException]) -> set[str]:

@@ -134,22 +134,26 @@ def test_a_fault_that_never_happens_fails_the_test_unless_it_is_optional(run: py
     result.stdout.fnmatch_lines(["*UnfiredFaults: Never happened: error for api=OffsetCommit*"])
 
 
-def test_a_failed_wait_shows_the_line_of_the_test_alone(run: pytest.Pytester) -> None:
+def test_a_failed_wait_or_a_refusal_shows_the_line_of_the_test_alone(run: pytest.Pytester) -> None:
     run.makepyfile(
         """
         def test_it(kafka_coordinator):
             kafka_coordinator.group("billing").stable(members=1, timeout=0.05)
+
+        def test_refusal(kafka_coordinator):
+            kafka_coordinator.puppet("billing", ["nowhere"])
 
         def test_error(kafka_coordinator):
             kafka_coordinator.call(lambda: {}["a key of the test"])
         """
     )
     result = run.runpytest_inprocess()
-    result.assert_outcomes(failed=2)
+    result.assert_outcomes(failed=3)
     lines = "\n".join(result.outlines)
     assert "NotReached: Waited 0.05 s in vain" in lines
+    assert "Refused: There is no topic 'nowhere'" in lines
     assert "KeyError: 'a key of the test'" in lines
-    assert not [each for each in ("outcome", "_threads.py", "thread.py:", "handles.py:") if each in lines]
+    assert not [each for each in ("outcome", "_threads.py", "thread.py:", "handles.py:", "kit.py:") if each in lines]
     assert "handles.py:" in "\n".join(run.runpytest_inprocess("--full-trace").outlines)
 
 
