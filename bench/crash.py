@@ -14,7 +14,6 @@ import json
 import os
 import random
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from rich.table import Table
 
 from bench.crash_members import GROUP, TOPIC, Address, Judge, Member, Prober
 from kafka_shim.conformance import processes
+from kafka_shim.conformance.targets.base import free_port
 from kafka_shim.persistence.partition import partition_for
 from tests.postgres import postgres_server
 
@@ -52,12 +52,6 @@ CREATE FUNCTION crash_note() RETURNS trigger AS $$ BEGIN
     END IF; RETURN NEW; END $$ LANGUAGE plpgsql;
 CREATE TRIGGER crash_note AFTER UPDATE ON kafka_shim_leases FOR EACH ROW EXECUTE FUNCTION crash_note();
 """
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Process:

@@ -122,6 +122,8 @@ def probe(instance: Instance) -> Peer:
             peer = Peer(instance, versions, endpoint)
             if coordinators_ready(connection, peer):
                 return peer
+        except Unadvertised as missing:
+            raise TargetError(f"{endpoint} is no group coordinator: {missing}") from None
         except WireTrouble as trouble:
             if time.monotonic() > deadline or isinstance(trouble.__cause__, _FINAL):
                 raise TargetError(f"{endpoint} gives no usable answer: {trouble}") from trouble

@@ -11,8 +11,8 @@ import socket
 import subprocess
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -21,6 +21,9 @@ from kafka_shim.conformance import processes
 from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.secure import Secure
 
+MOST_HELD: Final = 200
+_HELD: Final[deque[socket.socket]] = deque()
+"""Sockets that are bound to the newest ports."""
 NO_INTERVALS: Final[Mapping[str, str]] = {
     f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")
 }
@@ -232,16 +235,28 @@ class Children:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def free_port() -> int:
-    """Return an unused loopback port.
+def free_port(*, is_held: bool = True) -> int:
+    """Return an unused loopback port that only a server with SO_REUSEADDR can take, as most servers have it.
 
-    It lies below the ephemeral ports, so no other process gets it by chance before the new process listens on it.
+    It lies below the ephemeral ports, so that no connection gets it. Until a server listens on it, some seconds after
+    that, another process must not choose it either: a socket is bound to it. With `is_held` false there is none.
     """
     while True:
         port = 16_384 + secrets.randbelow(16_384)
-        with socket.socket() as probe, suppress(OSError):
+        probe = socket.socket()
+        try:
             probe.bind(("127.0.0.1", port))
-            return port
+        except OSError:
+            probe.close()
+            continue
+        if is_held:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            _HELD.append(probe)
+            if len(_HELD) > MOST_HELD:
+                _HELD.popleft().close()
+        else:
+            probe.close()
+        return port
 
 
 def wait_until_listening(endpoint: Endpoint, process: subprocess.Popen[Any], seconds: float) -> None:

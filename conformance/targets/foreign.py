@@ -172,7 +172,7 @@ class ForeignTarget:
 
     def _run(self, place: Place, profile: str) -> tuple[subprocess.Popen[str], tuple[Endpoint, ...]]:
         folder = self._children.folder("conformance-target-")
-        port = free_port()
+        port = free_port(is_held=False)
         properties = folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in PROFILES[profile].items()))
         command = place.start

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -247,6 +248,25 @@ def test_a_refused_connection_is_reported_with_the_address() -> None:
     done = CliRunner().invoke(cli, ["--target", f"127.0.0.1:{port}", "--case", "join/first/1"])
     assert done.exit_code == 2
     assert f"127.0.0.1:{port} gives no usable answer" in done.output
+
+
+def test_a_server_without_groups_is_reported_with_the_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                correlation_id = connection.recv(1 << 16)[8:12]
+                # Error 0, and ApiVersions alone, as the port of a KRaft controller may say.
+                body = correlation_id + struct.pack(">hihhh", 0, 1, 18, 0, 4)
+                connection.sendall(struct.pack(">i", len(body)) + body)
+
+        pool.submit(answer)
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        done = CliRunner().invoke(cli, ["--target", address, "--case", "join/first/1"])
+    assert done.exit_code == 2
+    assert f"{address} is no group coordinator: the target does not advertise FindCoordinator" in done.output
+    assert "Traceback" not in done.output
 
 
 def test_a_failure_of_the_suite_itself_is_exit_code_2(monkeypatch: pytest.MonkeyPatch) -> None:

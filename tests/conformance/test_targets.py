@@ -18,7 +18,7 @@ from kafka_shim.conformance.endpoint import Endpoint, parse_endpoints
 from kafka_shim.conformance.peers import Peers
 from kafka_shim.conformance.runner import Runner
 from kafka_shim.conformance.targets import ForeignTarget, TargetError, open_target
-from kafka_shim.conformance.targets.base import Limits
+from kafka_shim.conformance.targets.base import Limits, free_port
 from kafka_shim.conformance.targets.capabilities import CAPABILITIES, advice, capabilities_of
 from kafka_shim.conformance.targets.foreign import Place, declared
 from kafka_shim.conformance.targets.postgres import binaries
@@ -27,6 +27,16 @@ from kafka_shim.conformance.verdict import Level, Verdict
 from kafka_shim.testing import CoordinatorServer
 
 FAST = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}
+
+
+def test_a_free_port_is_kept_for_a_server() -> None:
+    port = free_port()
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", port))
+    with socket.create_server(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)) as client:
+        assert client.getpeername() == ("127.0.0.1", port)
+        with pytest.raises(OSError, match="in use"):
+            socket.create_server(("127.0.0.1", port))
 
 
 @pytest.fixture(scope="module")
