@@ -266,7 +266,7 @@ def cli(
 ) -> None:
     """Check a group coordinator, case by case, over the wire."""
     if threading.current_thread() is threading.main_thread():
-        processes.break_off_on_signals()
+        context.with_resource(processes.broken_off_on_signals())
     if context.invoked_subcommand is not None:
         return
     if client is not None and adapter:

@@ -147,8 +147,9 @@ def break_off() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def break_off_on_signals() -> None:
-    """Make SIGINT and SIGTERM end this process and its children, in any state of its threads.
+@contextmanager
+def broken_off_on_signals() -> Iterator[None]:
+    """Let SIGINT and SIGTERM end this process and its children, in any state of its threads, until the block ends.
 
     Exit code 130 or 143. It does not wait for threads: they may wait for events that never come.
     """
@@ -159,22 +160,32 @@ def break_off_on_signals() -> None:
         if not _is_starting:
             _leave()
 
-    for number in _SIGNALS:
-        signal.signal(number, handle)
+    handlers = {number: signal.signal(number, handle) for number in _SIGNALS}
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     threading.Thread(target=_repeat, args=(reading, threading.get_ident()), daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        os.close(writing)
 
 
-def _repeat(reading: int, main_thread: int) -> NoReturn:
+def _repeat(reading: int, main_thread: int) -> None:
     """Repeat a signal until it ends this process.
 
     The main thread misses a signal that arrives just before it waits for a lock.
     """
     number = 0
     while number not in _SIGNALS:
-        (number,) = os.read(reading, 1)
+        received = os.read(reading, 1)
+        if not received:
+            os.close(reading)
+            return
+        (number,) = received
     while True:
         time.sleep(_AGAIN)
         signal.pthread_kill(main_thread, number)

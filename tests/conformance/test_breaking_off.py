@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from kafka_shim.conformance import processes as started
+from kafka_shim.conformance.cli import cli
 from tests.waiting import until
 
 MARK = "CONFORMANCE_TEST_MARK"
@@ -198,3 +200,13 @@ def test_children_of_a_shell_end_with_it(tmp_path: Path) -> None:
     until(lambda: len(marked(mark)) == 3, lambda: "nothing was started")
     started.end(shell)
     until(lambda: not marked(mark), lambda: f"left: {marked(mark)}")
+
+
+@pytest.mark.parametrize("arguments", [["--list"], ["--target", "127.0.0.1:1", "--case", "join/first/1"]])
+def test_a_run_within_another_program_leaves_its_signals_alone(arguments: list[str]) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    wakeup = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(wakeup)
+    CliRunner().invoke(cli, arguments)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert signal.set_wakeup_fd(wakeup) == wakeup

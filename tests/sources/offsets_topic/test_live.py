@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,10 @@ def test_the_command_follows_until_ctrl_c(server: CoordinatorServer) -> None:
     server.puppet("billing", ["orders"], client_id="app-1")
     server.group("billing").stable(members=1)
     command = [sys.executable, "-m", "kafka_shim", "why", "billing", "--kafka", server.bootstrap, "--follow"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as following:
+    # A shell lets the children of its background jobs ignore interrupts.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed) as following:
         assert following.stderr is not None
         assert following.stdout is not None
         assert next(line for line in following.stderr if line.startswith("Following __consumer_offsets-"))
