@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import count
 from math import inf
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
+from kafka_shim.lab.blocks import Block
 from kafka_shim.lab.interception import Facts, Interception, Match, Unmatchable
 from kafka_shim.server.exchange import Exchange
 
@@ -39,7 +40,7 @@ class HeldExchange:
     """The answer; None if the request is held."""
 
 
-class Barrier:
+class Barrier(Block):
     """A barrier in force, also until the end of a block of `with`; an `Intercept`. `number` is its id."""
 
     def __init__(self, barriers: Barriers, number: int, match: Match, point: Point) -> None:
@@ -50,12 +51,6 @@ class Barrier:
         self.reached = 0
         """How many it has held so far."""
         self._barriers = barriers
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.remove()
 
     def __str__(self) -> str:
         matching = " ".join(f"{name}={value}" for name, value in self.match.to_json().items()) or "any"
@@ -97,6 +92,8 @@ class Barrier:
         """Release all held exchanges, and hold no more."""
         self._barriers.remove(self)
         self.release()
+
+    _end = remove
 
     # `Intercept`
 

@@ -27,6 +27,7 @@ from math import inf
 from typing import Any, Final, Literal
 
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.lab.blocks import Block
 from kafka_shim.lab.interception import (
     MATCH_FIELDS,
     Facts,
@@ -124,8 +125,11 @@ class Firing:
     client_id: str
 
 
-class Fault:
-    """A declared fault; an `Intercept`. `number` is its id; an `optional` fault need not happen."""
+class Fault(Block):
+    """A declared fault, until `clear` or the end of a `with` block; an `Intercept`.
+
+    `number` is its id; an `optional` fault need not happen.
+    """
 
     def __init__(self, faults: Faults, number: int, match: Match, plan: Plan, optional: bool) -> None:
         self.number = number
@@ -163,6 +167,8 @@ class Fault:
     def clear(self) -> None:
         """Remove it. Requests that it delays continue at their time."""
         self._faults.remove(self)
+
+    _end = clear
 
     # `Intercept`
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Self
 
+from kafka_shim.lab.blocks import Block
 from kafka_shim.lab.interception import Facts, Interception
 from kafka_shim.lab.sessions import intervened
 from kafka_shim.lab.snapshots import snapshot
@@ -12,7 +12,7 @@ from kafka_shim.server.connection import Connection, State
 from kafka_shim.server.exchange import Exchange
 
 
-class Killed:
+class Killed(Block):
     """Clients cut off from requests and answers: an `Intercept` until `clear`, or the end of a `with` block.
 
     Their connections stay open: a closed one would make the clients raise errors that a dead process does not raise.
@@ -28,12 +28,6 @@ class Killed:
         interception.add(self)
         self._tell("killed")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self.clear()
-
     def clear(self) -> None:
         """Revive them: serve their next requests. A second call does nothing.
 
@@ -47,6 +41,8 @@ class Killed:
                 session.transport.close()
         self.connections.clear()
         self._tell("revived")
+
+    _end = clear
 
     def _tell(self, change: str) -> None:
         """Tell the trace, in each group that has such a client."""

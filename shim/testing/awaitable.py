@@ -12,11 +12,12 @@ from functools import partial
 from inspect import isawaitable
 from time import monotonic
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import sniffio
 
 from kafka_shim.lab import arguments
+from kafka_shim.lab.blocks import Block
 from kafka_shim.lab.group_waits import LOOK_SECONDS, TIMEOUT, OwnedPartitions
 from kafka_shim.lab.snapshots import GroupSnapshot
 from kafka_shim.testing.coordinator import Coordinator
@@ -188,8 +189,18 @@ class AsyncGroup(_Awaitable, GroupView):
             await done(self._server, self._group.changed, min(LOOK_SECONDS, max(end - monotonic(), 0.0)))
 
 
-class AsyncFault(_Awaitable, FaultView):
-    """A declared fault; see `Fault`."""
+class AsyncBlock(Block):
+    """A `Block` of `async with` too; it has nothing to wait for."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._end()
+
+
+class AsyncFault(_Awaitable, AsyncBlock, FaultView):
+    """A declared fault until the end of a block of `with` or `async with`; see `Fault`."""
 
     @awaited
     async def wait_fired(self, times: int = 1, *, timeout: float = TIMEOUT) -> None:
@@ -197,16 +208,8 @@ class AsyncFault(_Awaitable, FaultView):
         await done(self._server, self._server.kit.fired, self._fault, times, timeout)
 
 
-class AsyncBarrier(_Awaitable, BarrierView):
+class AsyncBarrier(_Awaitable, AsyncBlock, BarrierView):
     """A barrier in force until the end of a block of `with` or `async with`; see `Barrier`."""
-
-    async def __aenter__(self) -> AsyncBarrier:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.remove()
 
     @awaited
     async def reached(self, requests: int = 1, *, timeout: float = TIMEOUT) -> None:

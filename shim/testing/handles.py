@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
 from inspect import isawaitable
 from time import monotonic
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
+from kafka_shim.lab.blocks import Block
 from kafka_shim.lab.faults import Fault, Firing
 from kafka_shim.lab.group_waits import LOOK_SECONDS, TIMEOUT, GroupWaits, NotReached, OwnedPartitions
 from kafka_shim.lab.killed import Killed
@@ -174,8 +174,8 @@ class Clock:
 
 
 @explains_calls
-class FaultView:
-    """A declared fault, without its waits; see `Fault`."""
+class FaultView(Block):
+    """A declared fault, as a context manager until the end of the block, without its waits; see `Fault`."""
 
     def __init__(self, server: CoordinatorThread, fault: Fault) -> None:
         self._server = server
@@ -198,10 +198,12 @@ class FaultView:
         """Remove it."""
         self._server.call(self._fault.clear)
 
+    _end = clear
+
 
 @explains_calls
 class FaultHandle(FaultView):
-    """A declared fault; see `Fault`."""
+    """A declared fault, as a context manager until the end of the block; see `Fault`."""
 
     def wait_fired(self, times: int = 1, *, timeout: float = TIMEOUT) -> None:
         """Wait until it has happened `times` times. Raises NotReached."""
@@ -209,20 +211,12 @@ class FaultHandle(FaultView):
 
 
 @explains_calls
-class BarrierView:
+class BarrierView(Block):
     """A barrier in force, as a context manager until the end of the block, without its waits; see `Barrier`."""
 
     def __init__(self, server: CoordinatorThread, barrier: Barrier) -> None:
         self._server = server
         self._barrier = barrier
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.remove()
 
     @property
     def held(self) -> list[str]:
@@ -237,6 +231,8 @@ class BarrierView:
         """Release all held requests, and hold no more."""
         self._server.call(self._barrier.remove)
 
+    _end = remove
+
 
 @explains_calls
 class BarrierHandle(BarrierView):
@@ -247,22 +243,18 @@ class BarrierHandle(BarrierView):
         self._server.wait(self._server.kit.reached, self._barrier, requests, timeout)
 
 
-class KilledHandle:
+class KilledHandle(Block):
     """Killed clients, until `clear` or the end of a `with` block; see `Killed`."""
 
     def __init__(self, server: CoordinatorThread, killed: Killed) -> None:
         self._server = server
         self._killed = killed
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self.clear()
-
     def clear(self) -> None:
         """Revive them."""
         self._server.call(self._killed.clear)
+
+    _end = clear
 
 
 @explains_calls

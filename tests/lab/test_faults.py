@@ -244,6 +244,25 @@ def test_a_fault_that_was_cleared_happens_no_more(server: CoordinatorServer) -> 
     assert server.group("billing").committed("orders", 0) == 2
 
 
+def test_a_fault_lasts_as_long_as_its_block(server: CoordinatorServer) -> None:
+    puppet = server.puppet("billing", ["orders"])
+    server.group("billing").stable(members=1)
+    with server.fault("error", "OffsetCommit", error=16, times=None) as fault:
+        puppet.commit({("orders", 0): 1})
+        fault.wait_fired()
+    puppet.commit({("orders", 0): 2})
+    assert server.group("billing").committed("orders", 0) == 2
+
+
+def test_a_fault_that_never_happened_in_its_block_is_reported() -> None:
+    with (
+        pytest.raises(UnfiredFaults, match="drop for api=LeaveGroup"),
+        CoordinatorServer(topics={"orders": 1}) as server,
+        server.fault("drop", "LeaveGroup"),
+    ):
+        pass
+
+
 def test_a_client_is_disconnected_and_comes_back(server: CoordinatorServer) -> None:
     for name in ("billing-1", "billing-2", "other"):
         server.puppet("billing", ["orders"], client_id=name)

@@ -49,9 +49,9 @@ def test_waits_are_awaited(backend: str) -> None:
                 server.puppet("billing", ["orders"], client_id="two")
                 await barrier.reached()
             await server.group("billing").stable(members=2)
-            fault = server.fault("error", "OffsetCommit", error="NOT_COORDINATOR")
-            first.commit({("orders", 0): 3})
-            await fault.wait_fired()
+            async with server.fault("error", "OffsetCommit", error="NOT_COORDINATOR") as fault:
+                first.commit({("orders", 0): 3})
+                await fault.wait_fired()
             assert [
                 line for line in server.story("billing") if "injected by a fault: error NOT_COORDINATOR (16)" in line
             ]
