@@ -43,6 +43,10 @@ SETTINGS = {
 EACH_CLIENT = [pytest.param(client, id=name) for name, client in CONSUMER_PROTOCOL.items()]
 # franz-go sends no request when a static member closes: its place is free at the end of its session.
 SAY_THAT_THEY_COME_BACK = [each for each in EACH_CLIENT if "franz" not in str(each.id)]
+MOVING = [
+    pytest.param(client, id=name, marks=pytest.mark.everything("nine JVMs") if "java" in name else ())
+    for name, client in CONSUMER_PROTOCOL.items()
+]
 # A member looks often for changes of its topics.
 ALERT = {"metadata_ms": 400}
 
@@ -341,7 +345,7 @@ def test_a_coordinator_that_moves_within_a_reconciliation_completes_it(library: 
     assert check_trace(tmp_path / "trace.jsonl") == []
 
 
-@pytest.mark.parametrize("library", EACH_CLIENT)
+@pytest.mark.parametrize("library", MOVING)
 def test_three_members_move_to_the_new_protocol_and_back_one_by_one(library: Client, server: Server) -> None:
     with processes_of(server) as processes:
         other = processes.start(CLIENTS["confluent-kafka-2.16"])

@@ -67,6 +67,7 @@ def listed(output: str) -> list[list[str]]:
     return [line.split() for line in output.splitlines() if re.match(r"[\w-]{22}\s", line)]
 
 
+@pytest.mark.everything("a JVM for each of its commands")
 def test_java_makes_a_token_and_consumes_by_it(tool: Tool, server: CoordinatorServer) -> None:
     alice, bob = (server.client_settings("java", user, "SCRAM-SHA-512") for user in ("alice", "bob"))
     ((token_id, hmac, owner, requester, renewers, *_),) = listed(

@@ -17,6 +17,10 @@ LENGTH = {"seconds": float(os.environ["FUZZ_SECONDS"])} if "FUZZ_SECONDS" in os.
 SEED = int(os.environ.get("FUZZ_SEED", 1))
 STORES = [("memory:", False), ("sqlite:", True), ("postgresql:", False)]
 IDS = ["memory", "sqlite-tls", "postgresql"]
+RAISING = [
+    pytest.param(*each, id=name, marks=() if name == "sqlite-tls" else pytest.mark.everything("one more store"))
+    for each, name in zip(STORES, IDS, strict=True)
+]
 pytestmark = [pytest.mark.second_stage("a fuzzer that runs for as long as it is given"), pytest.mark.timeout(0)]
 
 
@@ -38,7 +42,7 @@ def test_no_client_disturbs_a_bystander(tmp_path: Path, store: str, tls: bool) -
     assert summary["undecodable"] == {}, summary
 
 
-@pytest.mark.parametrize(("store", "tls"), STORES, ids=IDS)
+@pytest.mark.parametrize(("store", "tls"), RAISING)
 def test_code_that_raises_costs_one_client_and_no_bystander(tmp_path: Path, store: str, tls: bool) -> None:
     plan = Plan(store=store, seed=SEED, tls=tls, faults=20, **LENGTH)
     summary = fuzzed(plan, tmp_path)

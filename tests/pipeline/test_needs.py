@@ -34,6 +34,7 @@ class Noting(Warehouse):
         return super().read(name, scope, steady=steady)
 
 
+@pytest.mark.everything("every step is planned once more")
 def test_needs_are_the_places_that_each_step_reads(warehouse: Warehouse) -> None:
     noting = Noting(warehouse)
     made = {each.place: each.rows for each in derived(noting)}

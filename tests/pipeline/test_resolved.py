@@ -89,6 +89,7 @@ def test_copies_of_a_log_count_once(spark: SparkSession, logs: Path, tmp_path: P
     assert offsets.history_of_segments(rows).count() == once.count()
 
 
+@pytest.mark.everything("a Kafka that resolves logs, beside Spark")
 def test_kafka_resolves_logs_alike(connector: SparkSession, tmp_path: Path) -> None:
     groups = [f"group-{number}" for number in range(40)]
     logs = tmp_path / "logs"

@@ -139,6 +139,7 @@ def test_a_run_or_stream_replaces_the_one_before(spark: SparkSession, tmp_path: 
     assert len(warehouse.snapshots.numbers()) == 2
 
 
+@pytest.mark.everything("a stream of four days")
 def test_a_stream_of_days_keeps_the_last_ones_and_compacts(spark: SparkSession, tmp_path: Path) -> None:
     """A commit and a member each day, for four days, one batch a day; the stream keeps two days."""
     warehouse = few(spark, str(tmp_path / "out"))
