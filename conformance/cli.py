@@ -355,7 +355,7 @@ def command_of(context: click.Context) -> list[str]:
 
 
 def expectations_of(target: Target) -> Expectations:
-    """Return the expectations in this package; none for a foreign target, whatever its name."""
+    """Return the expectations in this package; none for a foreign target of any name."""
     if isinstance(target, ForeignTarget):
         path = target.declaration.baseline
         try:

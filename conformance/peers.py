@@ -94,7 +94,7 @@ class Peers:
         return next((peer.instance.description for peer in self._peers.values()), "")
 
     def release(self) -> str:
-        """Return the release of Kafka whose rules the target has."""
+        """Return the release of Kafka with the rules of the target."""
         return next((peer.release for peer in self._peers.values()), DEFAULT_RELEASE)
 
     def _prepare(self, profile: str) -> Peer:

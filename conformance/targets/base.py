@@ -21,7 +21,7 @@ from kafka_shim.conformance import processes
 from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.secure import Secure
 
-MOST_HELD: Final = 200
+_MOST_HELD: Final = 200
 _HELD: Final[deque[socket.socket]] = deque()
 """Sockets that are bound to the newest ports."""
 NO_INTERVALS: Final[Mapping[str, str]] = {
@@ -252,7 +252,7 @@ def free_port(*, is_held: bool = True) -> int:
         if is_held:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             _HELD.append(probe)
-            if len(_HELD) > MOST_HELD:
+            if len(_HELD) > _MOST_HELD:
                 _HELD.popleft().close()
         else:
             probe.close()

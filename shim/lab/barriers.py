@@ -27,7 +27,7 @@ NAMED_POINTS: Final[dict[str, tuple[Match, Point]]] = {
     "commit-arrived": (Match(api="OffsetCommit"), "request"),
     "commit-applied": (Match(api="OffsetCommit"), "answer"),
 }
-"""Points by name. `join-complete` is the end of a join round, before its answers leave; `commit-applied` likewise."""
+"""Points by name. `join-complete` is the end of a round, `commit-applied` of a commit, before the answers leave."""
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 SENTENCES: Final = (AssertionError, ImportError, RuntimeError, TypeError, ValueError)
-"""Errors of the kit that tell a test's author what to do, so that its frames add nothing."""
+"""Errors of the kit with the remedy for a test's author, so that its frames add nothing."""
 _HIDDEN: Final = ("kafka_shim", "outcome", "trio")
 _RUNNERS: Final = ("_pytest", "pluggy", "pytest")
 
@@ -199,7 +199,7 @@ def _touches_kit(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
 
 
 def _only_kit(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
-    """Return True for an error that tells a test's author what to do, in a fixture of ours."""
+    """Return True for an error with the remedy for a test's author, in a fixture of ours."""
     return _packages(excinfo) <= {*_HIDDEN, *_RUNNERS} and "kafka_shim" in _packages(excinfo) and _is_sentence(excinfo)
 
 
