@@ -105,8 +105,14 @@ class Explanation:
     @property
     def unexplained(self) -> float:
         """The longest wait in a rebalance, beyond a heartbeat interval, that no trouble explains; in seconds."""
+        rebalance = self._least_explained
+        return 0.0 if rebalance is None else self._unexplained(rebalance)
+
+    @property
+    def _least_explained(self) -> Rebalance | None:
+        """The rebalance with that wait."""
         explained = {id(rebalance) for finding in self.troubles for rebalance in finding.rebalances}
-        return max((self._unexplained(each) for each in self.rebalances if id(each) not in explained), default=0.0)
+        return max((each for each in self.rebalances if id(each) not in explained), key=self._unexplained, default=None)
 
     def _unexplained(self, rebalance: Rebalance) -> float:
         """The wait in a rebalance beyond its heartbeats; with epochs each phase may take a heartbeat interval."""
@@ -125,8 +131,9 @@ class Explanation:
             )
         if self.troubles:
             return "why knows no setting that would have spared this."
-        if self.unexplained > LONG_S:
-            return f"why does not know what the group waited {span(self.unexplained)} for."
+        rebalance = self._least_explained
+        if rebalance is not None and self._unexplained(rebalance) > LONG_S:
+            return self._without_reason(rebalance)
         longest = max(self.rebalances, key=_waited, default=None)
         if longest is not None and _waited(longest) > LONG_S:
             return f"no change is needed. {self._made_of(longest)}{self._interval(self.rebalances)}"
@@ -154,6 +161,11 @@ class Explanation:
         if heartbeats > NOTICED_S:
             return f"{text} {name} shortens the wait for a heartbeat, for more requests."
         return text
+
+    def _without_reason(self, rebalance: Rebalance) -> str:
+        """Sentences about a long wait: its parts are known, its reason is not."""
+        parts, _ = waits_of(rebalance, self.names)
+        return f"why knows no reason for this wait of {span(rebalance.seconds)}: {', '.join(parts)}."
 
     def _interval(self, rebalances: Sequence[Rebalance]) -> str:
         """A sentence about the longest wait for the assignment interval, empty if there was none."""
@@ -197,9 +209,8 @@ class Explanation:
         """Return the sentence in place of remedies for one rebalance, if it has none."""
         if any(each is rebalance for finding in self.troubles for each in finding.rebalances):
             return "why knows no setting that would have spared this."
-        waited = self._unexplained(rebalance)
-        if waited > LONG_S:
-            return f"why does not know what the group waited {span(waited)} for."
+        if self._unexplained(rebalance) > LONG_S:
+            return self._without_reason(rebalance)
         return f"{self._nothing} joining and leaving cost this rebalance.{self._interval([rebalance])}"
 
     def reason(self, rebalance: Rebalance) -> str:

@@ -18,11 +18,13 @@ COLUMNS: Final = 80
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """`signs` are the requests that show it, by client, or for all clients with an empty name."""
+    """`signs` are the requests that show it, by client, or for all clients with an empty name; `logs` are the lines of
+    logs, at the level INFO, by program."""
 
     meaning: str = ""
     example: str
     signs: dict[str, str] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
     remedy: str
     price: str
 
@@ -34,12 +36,24 @@ PAGES: Final[dict[str, Page]] = {
     Cause.NEW_MEMBER: Page(
         example="A third process starts. All members stop, join again, and get two partitions each in place of three.",
         signs={"": "a JoinGroup without a member id, or with an id that the coordinator has just handed out"},
+        logs={
+            "broker": '"Adding new member" in the reason of the rebalance, or "joins group"',
+            "kafka-python": '"Received member id", then "Successfully joined group"',
+            "librdkafka": "nothing",
+        },
         remedy="Nothing, if it comes to stay. Start the members together, so that one rebalance serves them all.",
         price="group.initial.rebalance.delay.ms makes an empty group wait for the others.",
     ),
     Cause.MEMBER_LEFT: Page(
         example="A process is stopped: its consumer closes, and the others divide its partitions.",
         signs={"": "a LeaveGroup, and no later JoinGroup on the same connection"},
+        logs={
+            "broker": '"has left group", with the reason "is being closed" of Java; others give none',
+            "Java": '"sending LeaveGroup request to coordinator"',
+            "kafka-python": '"Leaving consumer group"',
+            "aiokafka": '"LeaveGroup request succeeded", and nothing after it',
+            "librdkafka": "nothing",
+        },
         remedy="Nothing, if it left for good. For a restart group.instance.id: a static member does not leave.",
         price=_STATIC,
     ),
@@ -56,12 +70,21 @@ PAGES: Final[dict[str, Page]] = {
             "": "no request for the session timeout, and none of the process afterwards",
             "kafkajs": "the same for a long eachMessage: it sends heartbeats only between messages",
         },
+        logs={
+            "broker": '"on heartbeat expiration"; in the new protocol "session expired"',
+            "the member": "its log ends. If it goes on after a pause, see PAUSED_MEMBER.",
+        },
         remedy="Find out why it died: memory, the machine, an exception. A shorter session.timeout.ms finds it sooner.",
         price="With a short session, a long pause of a healthy process looks like its death.",
     ),
     Cause.REBALANCE_TIMEOUT: Page(
         example="A rebalance begins while a member works at a batch for longer than its max.poll.interval.ms.",
         signs={"": "the member is in `dropped`: it neither joined again nor gave up its partitions in time"},
+        logs={
+            "broker": '"removed dynamic members who haven\'t joined", since 2.7; in the new protocol "failed to'
+            ' transition from epoch"',
+            "the member": "as for PAUSED_MEMBER, when it comes back",
+        },
         remedy="Let a batch take less time: fewer max.poll.records, or work in another thread. Or raise"
         " max.poll.interval.ms of that member.",
         price="With a longer interval all others wait longer for a member that hangs.",
@@ -73,8 +96,8 @@ PAGES: Final[dict[str, Page]] = {
         signs={
             "Java": 'a LeaveGroup with the reason "consumer poll timeout has expired"',
             "librdkafka": "a LeaveGroup without a reason when the rebalance timeout of its JoinGroup is over; then a"
-            " JoinGroup on the same connection; MAXPOLL in its log",
-            "kafka-python": "as librdkafka, without MAXPOLL",
+            " JoinGroup on the same connection",
+            "kafka-python": "as librdkafka",
             "librdkafka in the new protocol": "no heartbeat from the end of the interval on; the session runs out, and"
             " the first request afterwards is a departure, then one to join",
             "static members": "no LeaveGroup: the heartbeats stop at the end of the interval, the session runs out, and"
@@ -87,6 +110,14 @@ PAGES: Final[dict[str, Page]] = {
             " max.poll.interval.ms",
             "franz-go, sarama": "never: they have no poll interval",
         },
+        logs={
+            "broker": '"consumer poll timeout has expired" as the reason of a departure: of Java, since 3.2. Of other'
+            ' clients it says "has left group" alone, as for a consumer that is closed.',
+            "Java": '"consumer poll timeout has expired"; in the new protocol "Consumer"',
+            "librdkafka": 'MAXPOLL, "Application maximum poll interval"',
+            "kafka-python": '"Consumer poll timeout has expired"; before 2.1 "Heartbeat poll expired, leaving group"',
+            "aiokafka": '"LeaveGroup request succeeded", and commits that fail right after it',
+        },
         remedy="Take fewer records at a time (max.poll.records; librdkafka ignores it), or raise max.poll.interval.ms"
         " above the longest batch. session.timeout.ms does not help: the heartbeats were in time.",
         price="With a longer interval a rebalance may wait as long for a member that hangs.",
@@ -94,24 +125,39 @@ PAGES: Final[dict[str, Page]] = {
     Cause.SUBSCRIPTION_CHANGED: Page(
         example="A member of orders subscribes to payments too, and joins again.",
         signs={"": "a JoinGroup of a present member with other metadata, or other assignors"},
+        logs={
+            "broker": '"Updating metadata" in the reason of the rebalance; nothing in the new protocol',
+            "Java": '"subscription has changed"',
+        },
         remedy="Nothing. A subscription that changes often is better as several consumers.",
         price=_NO_PRICE,
     ),
     Cause.LEADER_REJOINED: Page(
         example="A topic grows from 4 partitions to 8. The leader sees it in its metadata, and joins again.",
         signs={"": "a JoinGroup of the leader in a Stable group, with the same metadata"},
+        logs={
+            "broker": '"Leader" and "re-joining" in the reason of the rebalance',
+            "Java": '"cached metadata has changed", with both',
+            "aiokafka": '"Metadata for topic has changed"',
+        },
         remedy="Nothing, if topics changed. Else the leader's client sees other metadata again and again.",
         price=_NO_PRICE,
     ),
     Cause.STATIC_REPLACED: Page(
         example="A static member is restarted as a version with other assignors, so the generation cannot go on.",
         signs={"": "a JoinGroup with a known group.instance.id and no member id"},
+        logs={
+            "broker": '"Replacing previously mapped member"; with "will not trigger rebalance" it was silent',
+        },
         remedy="Nothing. Without a change of assignors or of the leader the restart of a static member is silent.",
         price=_NO_PRICE,
     ),
     Cause.PENDING_SYNC_EXPIRED: Page(
         example="A member hangs between its JoinGroup and its SyncGroup.",
         signs={"": "no SyncGroup for the rebalance timeout after the answer to its JoinGroup"},
+        logs={
+            "broker": '"pending sync request expiration", since 2.8.1. Before, the group hangs without a line.',
+        },
         remedy="Look into that process: rebalance callbacks, long pauses of the garbage collector.",
         price=_NO_PRICE,
     ),
@@ -124,12 +170,20 @@ PAGES: Final[dict[str, Page]] = {
     Cause.ADMIN_REMOVED: Page(
         example="kafka-consumer-groups --remove-member, or an administrator's LeaveGroup.",
         signs={"": "a LeaveGroup for another member"},
+        logs={
+            "broker": '"removed by an admin", if the administrator\'s client gives a reason. No line names the'
+            " administrator.",
+            "the member": "an unknown member id without any pause before it",
+        },
         remedy="Nothing.",
         price=_NO_PRICE,
     ),
     Cause.COORDINATOR_RELOADED: Page(
         example="group.max.size becomes 10, the broker is restarted, and a group of 12 is loaded.",
         signs={"": "no request: the coordinator has just loaded the group"},
+        logs={
+            "broker": '"over capacity", after "Loading group metadata"',
+        },
         remedy="Raise group.max.size, or stop members.",
         price="A larger group has longer rebalances.",
     ),
@@ -142,12 +196,18 @@ PAGES: Final[dict[str, Page]] = {
     Cause.COOPERATIVE_FOLLOWUP: Page(
         example="With cooperative-sticky a partition moves in two rebalances: one takes it away, the next assigns it.",
         signs={"": "a JoinGroup of a member that has just given up partitions"},
+        logs={
+            "Java": '"need to revoke partitions"; the broker has it as reason since 3.2',
+        },
         remedy="Nothing: it belongs to the rebalance before it, and the kept partitions did not stop.",
         price=_NO_PRICE,
     ),
     Cause.PROTOCOL_CHANGED: Page(
         example="The first consumer with group.protocol=consumer joins a classic group.",
         signs={"": "a ConsumerGroupHeartbeat to a classic group, or the last such member has left"},
+        logs={
+            "broker": '"Downgrade group" in the reason of the rebalance',
+        },
         remedy="Nothing.",
         price=_NO_PRICE,
     ),
@@ -162,6 +222,12 @@ PAGES: Final[dict[str, Page]] = {
             " protocol, and group.consumer.migration.policy keeps the protocols apart",
             "without rights": "GROUP_AUTHORIZATION_FAILED, to FindCoordinator at first; to heartbeats if the rights end"
             " while it runs, and then its session runs out too",
+        },
+        logs={
+            "broker": "nothing, whatever the error; UNRELEASED_INSTANCE_ID alone has a line",
+            "Java": '"failed due to fatal error"',
+            "kafka-python, aiokafka": '"failed due to fatal error"',
+            "librdkafka": "nothing; the application receives an error, and has to print it",
         },
         remedy="INVALID_SESSION_TIMEOUT: a session within the limits of the broker. INCONSISTENT_GROUP_PROTOCOL: an"
         " assignor that all members have. GROUP_MAX_SIZE_REACHED: a larger group.max.size (group.consumer.max.size in"
@@ -181,6 +247,12 @@ PAGES: Final[dict[str, Page]] = {
             " heartbeats",
             "Java, librdkafka": "the error ends the consumer; a supervisor starts it again",
         },
+        logs={
+            "broker": '"Replacing previously mapped member" again and again, and "fenced"',
+            "Java": '"has been fenced by another instance"',
+            "librdkafka": 'FATAL, "Static consumer fenced by other consumer"',
+            "kafka-python": '"caught fenced group_instance_id"',
+        },
         remedy="Another group.instance.id for each process: the name of a StatefulSet's pod, not that of the service.",
         price=_NO_PRICE,
     ),
@@ -188,6 +260,15 @@ PAGES: Final[dict[str, Page]] = {
         meaning="A member sent no heartbeat for its session timeout, but its process went on afterwards.",
         example="A virtual machine is moved, or a garbage collection takes 20 s, with a session of 10 s.",
         signs={"": "a request of the expelled member, with UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION in its answer"},
+        logs={
+            "broker": '"on heartbeat expiration", and soon "joins group" of the same client',
+            "Java": '"session timed out without receiving a heartbeat response", or a heartbeat that failed by'
+            " UNKNOWN_MEMBER_ID",
+            "librdkafka": 'SESSTMOUT, "Consumer group session timed out"',
+            "kafka-python, aiokafka": '"Heartbeat session expired", "local member_id was not recognized"',
+            "kafkajs": '"The coordinator is not aware of this member"',
+            "all": "stamps with a gap longer than the session, and no start of a process in it",
+        },
         remedy="A session.timeout.ms above the longest pause, or an end of the pauses. Records of the refused commits"
         " are read by other members a second time.",
         price="A process that did die is missed later.",
@@ -197,6 +278,9 @@ PAGES: Final[dict[str, Page]] = {
         example="A pod is killed, and its successor joins after 2 s. The rebalance lasts until the session of the dead"
         " member, its ghost, is over: 45 s by default.",
         signs={"": "a rebalance that waits for a member without requests, which expires before it ends"},
+        logs={
+            "broker": '"joins group" of a client, and the end of its older member, "on heartbeat expiration", after it',
+        },
         remedy="group.instance.id: the new process takes the place of the old one, without a rebalance. Or end the"
         " process with SIGTERM, so that its consumer leaves. In the new protocol only that helps: a static member that"
         " was killed is refused until its session is over.",
@@ -206,6 +290,9 @@ PAGES: Final[dict[str, Page]] = {
         meaning="A process came three times or more, and never left: it crashes, or does not close its consumer.",
         example="A record that cannot be parsed ends the process. After a restart it reads the record again.",
         signs={"": "sessions of one client that run out again and again"},
+        logs={
+            "broker": '"on heartbeat expiration" for one client again and again',
+        },
         remedy="Close the consumer when the process is done. If it crashes, find out why; a longer delay of the"
         " supervisor spares the others rebalances until then. If it is back within its session, group.instance.id gives"
         " it its old place.",
@@ -229,6 +316,11 @@ PAGES: Final[dict[str, Page]] = {
             "aiokafka": "it joins without a poll, so only its rebalance callback is slow",
             "a process that stood still": "its heartbeat, too, comes much later than its heartbeats do",
         },
+        logs={
+            "broker": 'some time between "Preparing to rebalance group" and "Stabilized group"; no line says for whom'
+            " it waited",
+            "Java": 'the slow one is the last with "Request joining group due to: group is already rebalancing"',
+        },
         remedy="Fewer max.poll.records (librdkafka ignores it), or shorter work between two polls and in callbacks."
         " If the process stood still, find out what stopped it.",
         price="More requests for smaller batches.",
@@ -247,6 +339,9 @@ PAGES: Final[dict[str, Page]] = {
         meaning="All members waited over a second for the leader to divide the partitions.",
         example="An assignor asks the metadata of 10,000 topics, or the leader's process is starved of processor time.",
         signs={"": "the leader's SyncGroup comes long after the answer to its JoinGroup"},
+        logs={
+            "broker": 'some time between "Stabilized group" and "Assignment received from leader"',
+        },
         remedy="Find out what the leader waits for. With KIP-848 the coordinator divides.",
         price=_NO_PRICE,
     ),
@@ -285,6 +380,13 @@ PAGES: Final[dict[str, Page]] = {
             "no member": "OffsetCommit without a member id, UNKNOWN_MEMBER_ID",
             "an administrator": "the same: offsets of a group with members cannot be set",
             "Java": "CommitFailedException",
+        },
+        logs={
+            "broker": "nothing, but for fenced static members",
+            "Java": '"Offset commit failed on partition". CommitFailedException names max.poll.interval.ms whatever the'
+            " cause.",
+            "librdkafka": "COMMITFAIL",
+            "kafka-python, aiokafka": '"OffsetCommit for group", "OffsetCommit failed"',
         },
         remedy="A group.id of its own for a consumer with assign(). A member commits in its callback for revoked"
         " partitions, before these are given up. To set the offsets of a group, stop its members first.",
@@ -370,9 +472,11 @@ def page_of(name: str) -> Iterator[str]:
     page = PAGES[name]
     yield from wrap(f"{name}: {page.meaning or MEANING[Cause(name)]}", COLUMNS)
     signs = [f"{client}: {text}" if client else text for client, text in page.signs.items()]
+    logs = [f"{program}: {text}" for program, text in page.logs.items()]
     for title, texts in (
         ("For example", [page.example]),
         ("In its requests", signs),
+        ("In logs", logs or ["Nothing says it by itself: `kafka-shim why --log FILE` puts lines together."]),
         ("What to do", [page.remedy]),
         ("What that costs", [page.price]),
     ):

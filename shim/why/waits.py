@@ -1,7 +1,7 @@
-"""The parts of the time of a rebalance of a classic group, as clauses.
+"""The parts of the time of a rebalance, as clauses.
 
-A member learns of a rebalance by its next heartbeat, so the wait for the last to join has two parts: until its
-heartbeat, and from then on until its JoinGroup. A trace without heartbeats does not tell them apart.
+In a classic group a member learns of a rebalance by its next heartbeat, so the wait for the last to join has two parts:
+until its heartbeat, and from then on until its JoinGroup. A trace without heartbeats does not tell them apart.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kafka_shim.trace.rebalance import (
     Phase,
     Rebalance,
 )
+from kafka_shim.trace.reconciliation import HANDING_OVER, INTERVAL, NOT_ASSIGNED, REVOKING
 from kafka_shim.why.names import Names
 from kafka_shim.why.remedies import span
 
@@ -28,6 +29,10 @@ _CLAUSES: Final = {
     NEVER_CAME: "in vain for {who}",
     LEADER_THINKS: "for the leader, {who}, to assign",
     WAITING_FOR_SYNCS: "until {who} had its assignment",
+    INTERVAL: "for the assignment interval",
+    NOT_ASSIGNED: "until any heartbeat came",
+    REVOKING: "for {who} to give up partitions",
+    HANDING_OVER: "for the heartbeat of {who}",
 }
 
 

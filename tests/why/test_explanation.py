@@ -264,3 +264,15 @@ def test_a_wait_without_known_heartbeats_is_not_called_one() -> None:
     assert waits_of(rebalance, Names()) == (["2.0 s until a joined"], None)
     rebalance.joins = [Join("a", 2.0, 2.0)]
     assert waits_of(rebalance, Names()) == (["2.0 s until the next heartbeat of a"], 2.0)
+
+
+def test_a_long_wait_without_a_reason_is_told_by_its_parts() -> None:
+    history = GroupHistory("g")
+    rebalance = Rebalance("g", Cause.ADMIN_REMOVED, "", 10.0, 16.0, 1, 2, ended=16.0, assigned=16.0, members=("a",))
+    rebalance.joins = [Join("a", 6.0)]
+    history.rebalances.append(rebalance)
+    explanation = of(history)
+    assert not explanation.is_calm
+    assert not explanation.troubles
+    text = "why knows no reason for this wait of 6.0 s: 6.0 s until a joined."
+    assert (explanation.advice_text, explanation.advice_of(rebalance)) == (text, text)
