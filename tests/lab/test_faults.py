@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 
+from kafka_shim.apis.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
+    TopologyDescription,
+)
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.testing import CoordinatorServer, NotReached, UnfiredFaults, Unmatchable
 from tests.server.wire import Client, request
@@ -88,6 +94,21 @@ def test_a_dropped_request_is_never_seen(server: CoordinatorServer) -> None:
     with pytest.raises(NotReached):
         server.group("billing").committed("orders", 0, timeout=0.05)
     assert commits(server) == []
+
+
+def test_a_plugin_of_topology_descriptions_fails_by_a_fault(server: CoordinatorServer) -> None:
+    """Our plugin never fails, as Kafka's own; a client meets its two errors by faults alone."""
+    api = "StreamsGroupTopologyDescriptionUpdate"
+    server.fault("error", api, error="STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED")
+    server.fault("error", "DeleteGroups", error="GROUP_DELETION_FAILED")
+    server.seed_offsets("words", {("orders", 0): 1})
+    update = StreamsGroupTopologyDescriptionUpdateRequest("words", "member", 0, TopologyDescription([], []))
+    with Client(server.bootstrap) as client:
+        answer = client.ask(update, 0, StreamsGroupTopologyDescriptionUpdateResponse)
+        assert answer.error_code == ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED == 135
+        (result,) = client.ask(DeleteGroupsRequest(["words"]), 3, DeleteGroupsResponse).results
+        assert result.error_code == ErrorCode.GROUP_DELETION_FAILED == 134
+    assert server.group("words").committed("orders", 0) == 1
 
 
 @pytest.mark.parametrize("action", ["drop", "swallow"])
