@@ -99,6 +99,7 @@ class ShareFetchApi:
         self._wait_ends: list[tuple[float, int, _Parked]] = []
         self._order = count()
         self._released = False
+        partitions.persister.on_drop.append(self._dropped)
 
     # The rules
 
@@ -151,7 +152,10 @@ class ShareFetchApi:
         if may_wait and not acknowledged and not self._is_ready(parked, now):
             self._park(parked, now)
             return PARKED
-        return self._answer(parked, now)
+        answer = self._answer(parked, now)
+        if epoch == FINAL_EPOCH:
+            self._closed(session)
+        return answer
 
     def acknowledge(self, request: ShareAcknowledgeRequest, now: float) -> ShareAcknowledgeResponse:
         """Answer one ShareAcknowledge. Errors of the whole request: INVALID_REQUEST (42), 122, 123."""
@@ -177,6 +181,8 @@ class ShareFetchApi:
             renews=request.is_renew_ack,
             ends=epoch == FINAL_EPOCH,
         )
+        if epoch == FINAL_EPOCH:
+            self._closed(session)
         self.topics.settle(now)
         response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=self.partitions.lock_ms(session.group_id))
         by_topic: dict[bytes, acknowledge_api.ShareAcknowledgeTopicResponse] = {}
@@ -243,6 +249,18 @@ class ShareFetchApi:
             self._released = True
         for group_id in groups:
             self.partitions.forget_group(group_id)
+
+    def _closed(self, session: ShareSession) -> None:
+        """Forget a deleted group at the end of its last session, and another one once the connection has ended."""
+        if not self.sessions.has(session.group_id):
+            self.partitions.forget_deleted(session.group_id)
+            if self.partitions.knows(session.group_id):
+                self.sessions.closed(session)
+
+    def _dropped(self, place: Place) -> None:
+        """Forget a share partition with its state, unless a session of the group goes on."""
+        if not self.sessions.has(place.group_id):
+            self.partitions.forget_deleted(place.group_id)
 
     # Waiting
 

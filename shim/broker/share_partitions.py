@@ -137,6 +137,16 @@ class SharePartitions:
         for shared in list(self._partitions.get(group_id, {}).values()):
             self._let_go(shared)
 
+    def forget_deleted(self, group_id: str) -> None:
+        """Forget the share partitions of a group whose states are deleted."""
+        for shared in list(self._partitions.get(group_id, {}).values()):
+            if self.persister.get(shared.place) is None:
+                self._let_go(shared)
+
+    def knows(self, group_id: str) -> bool:
+        """Return True if a share partition of the group is in memory here."""
+        return group_id in self._partitions
+
     # Settings
 
     def _setting(self, group_id: str, name: str) -> str:

@@ -48,8 +48,8 @@ class ShareSessions:
         self._by_member: dict[tuple[str, str], ShareSession] = {}
         self._by_connection: dict[object, dict[tuple[str, str], ShareSession]] = {}
         self._by_group: Counter[str] = Counter()
-        self._last_group: dict[object, str] = {}
-        """The group of the last session of each connection, open or closed."""
+        self._closed: dict[object, dict[str, None]] = {}
+        """By connection, groups whose last session was closed there, until the connection ends."""
 
     def __len__(self) -> int:
         return len(self._by_member)
@@ -65,7 +65,6 @@ class ShareSessions:
         self._by_member[group_id, member_id] = session
         self._by_connection.setdefault(connection, {})[group_id, member_id] = session
         self._by_group[group_id] += 1
-        self._last_group[connection] = group_id
         return session
 
     def go_on(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
@@ -81,14 +80,21 @@ class ShareSessions:
             session.epoch = next_epoch(epoch)
         return session
 
+    def has(self, group_id: str) -> bool:
+        """Return True if a group has a session."""
+        return group_id in self._by_group
+
+    def closed(self, session: ShareSession) -> None:
+        """Note that a group is still known here, though its last session was closed: until the connection ends."""
+        self._closed.setdefault(session.connection, {})[session.group_id] = None
+
     def disconnected(self, connection: object) -> tuple[list[ShareSession], list[str]]:
         """End the sessions of a connection. Return them, and the groups that have no session any more; a group whose
         sessions were all closed before is among them when its last connection ends."""
         ended = list(self._by_connection.get(connection, {}).values())
         # In their order: a replay of a journal has other hashes.
         groups = dict.fromkeys(each.group_id for each in ended)
-        if (last := self._last_group.pop(connection, None)) is not None:
-            groups[last] = None
+        groups |= self._closed.pop(connection, {})
         for session in ended:
             self._remove(session)
         return ended, [each for each in groups if each not in self._by_group]

@@ -96,6 +96,8 @@ class SharePersister:
         """Called when a group of this process sets a state, with its epoch and start offset."""
         self.on_delete: Callable[[Place], None] = _ignore_delete
         """Called when a group of this process deletes a state."""
+        self.on_drop: list[Callable[[Place], None]] = []
+        """Called when a state is gone, whoever deleted it: one for each broker of the process."""
         self.holders: dict[Place, object] = {}
         """Last reader of each state; only that may write it."""
         self._states: dict[Place, ShareState] = {}
@@ -132,6 +134,8 @@ class SharePersister:
     def drop(self, place: Place) -> None:
         """Delete the state of a group of another process."""
         self._states.pop(place, None)
+        for forget in self.on_drop:
+            forget(place)
 
 
 def _ignore_reset(place: Place, epoch: int, start_offset: int) -> None: ...

@@ -39,25 +39,28 @@ class Shared(Cluster):
         for index in range(partitions):
             self.broker.share.partitions.persister.initialize(Place(GROUP, self.topic.id, index), 1)
 
-    def member(self, member_id: str, *partitions: int) -> Sharer:
-        return Sharer(self, member_id, partitions or (0,))
+    def member(self, member_id: str, *partitions: int, group_id: str = GROUP, connection: object = None) -> Sharer:
+        return Sharer(self, member_id, partitions or (0,), group_id, connection or object())
 
 
 class Sharer:
-    """A member with a share session of its own on a connection of its own."""
+    """A member with a share session of its own."""
 
-    def __init__(self, cluster: Shared, member_id: str, partitions: tuple[int, ...]) -> None:
+    def __init__(
+        self, cluster: Shared, member_id: str, partitions: tuple[int, ...], group_id: str, connection: object
+    ) -> None:
         self.cluster = cluster
         self.member_id = member_id
         self.partitions = partitions
-        self.connection = object()
+        self.group_id = group_id
+        self.connection = connection
         self.epochs = count()
         self.epoch = 0
 
     def fetch(self, *acks: tuple[int, int, list[int]], epoch: int | None = None, **fields: Any) -> Any:
         """One ShareFetch; the first one names the partitions. `acks` are of partition 0."""
         self.epoch = next(self.epochs) if epoch is None else epoch
-        request = ShareFetchRequest(GROUP, self.member_id, self.epoch, 500, 1, 2**20, 100, 100)
+        request = ShareFetchRequest(self.group_id, self.member_id, self.epoch, 500, 1, 2**20, 100, 100)
         batches = [AcknowledgementBatch(*each) for each in acks]
         named = self.partitions if self.epoch == 0 else (0,) if acks else ()
         request.topics = [FetchTopic(self.cluster.topic.id, [FetchPartition(each, batches) for each in named])]
@@ -70,7 +73,7 @@ class Sharer:
         epoch = next(self.epochs) if epoch is None else epoch
         batches = [AcknowledgementBatch(*each) for each in acks]
         topics = [AcknowledgeTopic(self.cluster.topic.id, [AcknowledgePartition(0, batches)])] if acks else []
-        request = ShareAcknowledgeRequest(GROUP, self.member_id, epoch, renews, topics)
+        request = ShareAcknowledgeRequest(self.group_id, self.member_id, epoch, renews, topics)
         return self.cluster.broker.share.acknowledge(request, self.cluster.now)
 
 
@@ -417,6 +420,38 @@ def test_a_group_with_another_connection_stays() -> None:
     cluster.send("t", 0, batch(b"a"))
     cluster.broker.disconnected(one.connection)
     assert acquired(other.fetch()) == [(0, 0, 0, 1)]
+
+
+@pytest.mark.parametrize("is_deleted_first", [False, True])
+def test_of_deleted_groups_nothing_is_kept(is_deleted_first: bool) -> None:
+    cluster = Shared()
+    partitions, connection = cluster.broker.share.partitions, object()
+    for number in range(3):
+        place = Place(f"g{number}", cluster.topic.id, 0)
+        partitions.persister.initialize(place, 1)
+        member = cluster.member("a", group_id=place.group_id, connection=connection)
+        member.fetch(max_wait_ms=0)
+        if is_deleted_first:
+            partitions.persister.delete(place)
+        member.acknowledge(epoch=-1)
+        if not is_deleted_first:
+            assert partitions.knows(place.group_id)
+            partitions.persister.delete(place)
+        assert not partitions.knows(place.group_id)
+    assert partitions.persister.holders == {}
+
+
+def test_all_groups_of_a_connection_are_forgotten_with_it() -> None:
+    cluster = Shared()
+    partitions, connection = cluster.broker.share.partitions, object()
+    for number in range(3):
+        partitions.persister.initialize(Place(f"g{number}", cluster.topic.id, 0), 1)
+        member = cluster.member("a", group_id=f"g{number}", connection=connection)
+        member.fetch(max_wait_ms=0)
+        member.acknowledge(epoch=-1)
+    assert len(partitions.persister.holders) == 3
+    cluster.broker.disconnected(connection)
+    assert partitions.persister.holders == {}
 
 
 def test_a_topic_that_is_deleted_is_unknown_to_acknowledgements() -> None:
