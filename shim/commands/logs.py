@@ -18,6 +18,7 @@ from rich.text import Text
 
 from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.commands.parameters import ParamType
+from kafka_shim.persistence.files import private
 from kafka_shim.sources.lines import UnreadableLog, files_of
 from kafka_shim.sources.mixture import PROGRAMS, Mixture
 from kafka_shim.sources.reading import Reading
@@ -201,7 +202,7 @@ def write_trace(events: Iterator[Event], out: Path) -> None:
         if str(out) == "-":
             _write(events, sys.stdout.buffer)
         else:
-            with out.open("wb") as file:
+            with open(out, "wb", opener=private) as file:
                 _write(events, file)
     except OSError as error:
         raise click.ClickException(f"{out} cannot be written: {error.strerror}.") from None

@@ -36,6 +36,7 @@ def log(tmp_path: Path) -> Path:
 def test_a_trace_from_a_log_tells_its_story(log: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     made = run("trace", "from-log", log, "--out", trace)
+    assert trace.stat().st_mode & 0o777 == 0o600
     assert (made.returncode, made.stdout) == (0, b"")
     assert made.stderr == b"kafka-shim: 20 lines about groups were understood, 0 were not.\n"
     shown = run("trace", "show", trace, "--utc").stdout.decode()

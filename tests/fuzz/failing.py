@@ -1,9 +1,10 @@
 """A server in which code raises all the time: `python -m tests.fuzz.failing EVERY SEED serve [options]`.
 
-At each border of `shim/server/failures.py` a call raises with the probability 1 / EVERY, before or after its work:
-timers, alarms, parked fetches, rules, decoders, encoders, sends, flushes, ticks, effects, listeners, records without
-bytes, whole writes and reads of the store, turns and ends of leases, and changes of the catalogue. The bystander's own
-group is let alone, since a guard costs exactly the one concerned.
+At the borders of `shim/server/failures.py`, but for those of computations, other processes and laboratories, a call
+raises with the probability 1 / EVERY, before or after its work: timers, alarms, parked fetches, rules, decoders,
+encoders, sends, flushes, ticks, effects, listeners, records without bytes, whole writes and reads of the store, turns
+and ends of leases, and changes of the catalogue. The bystander's own group is let alone, since a guard costs exactly
+the one concerned.
 """
 
 from __future__ import annotations

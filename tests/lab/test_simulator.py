@@ -1,10 +1,11 @@
 """Simulated clusters: the same seed gives the same story, and groups settle on any bad network."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from kafka_shim.lab.client_assignors import cooperative_assignor, range_assignor, round_robin_assignor
+from kafka_shim.lab.client_assignors import Owned, cooperative_assignor, range_assignor, round_robin_assignor
 from kafka_shim.testing import Manner, Network, Simulation
 from kafka_shim.why.narration import story as narrated
 
@@ -105,6 +106,7 @@ def test_cooperative_assigns_no_partition_with_another_owner() -> None:
     assert cooperative_assignor(topics, {"t": 4}, first) == {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
 
 
-def test_cooperative_drops_the_partitions_of_a_deleted_topic() -> None:
+@pytest.mark.parametrize("assignor", [range_assignor, round_robin_assignor, cooperative_assignor])
+def test_an_assignor_drops_the_partitions_of_a_deleted_topic(assignor: Callable[..., Owned]) -> None:
     owned = {"a": {"t": [0, 1], "deleted": [0]}}
-    assert cooperative_assignor({"a": ["t", "deleted"]}, {"t": 2}, owned) == {"a": {"t": [0, 1]}}
+    assert assignor({"a": ["t", "deleted"]}, {"t": 2}, owned) == {"a": {"t": [0, 1]}}

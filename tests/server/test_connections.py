@@ -24,6 +24,7 @@ from kafka_shim.security.tls import Tls
 from kafka_shim.server import reactor
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.server import ServerConfig, listen
+from kafka_shim.server.session import Session
 from kafka_shim.testing import CoordinatorServer
 from tests.server.conversation import join
 from tests.server.wire import Client, cluster, request
@@ -130,6 +131,32 @@ def test_an_unexpected_exception_costs_its_connection_alone(
             assert unlucky.is_closed_by_server()
         assert "a mistake of ours" in caplog.text
         assert other.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+
+
+def test_an_exception_once_an_answer_is_sent_costs_its_connection_alone(
+    served: tuple[CoordinatorServer, Wrap], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, wrap = served
+    server.call(lambda: [server.server.cluster.topics.declare(f"topic-{n:04}", 20) for n in range(400)])
+
+    def spoilt(session: Session, now: float) -> NoReturn:
+        raise RuntimeError("a mistake of ours")
+
+    with Client(server.bootstrap, wrap) as unlucky, Client(server.bootstrap, wrap) as other:
+        with monkeypatch.context() as patch:
+            patch.setattr(Session, "drained", spoilt)
+            # More than all buffers on the way take.
+            unlucky.socket.sendall(request(MetadataRequest(topics=None), 9) * 50)
+            network, failures = server.server.network, server.server.cluster.failures
+            while isinstance(network, reactor.Reactor) and not server.call(
+                lambda: network.stalled or failures.by_border
+            ):
+                assert other.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+            with suppress(ConnectionResetError):
+                while unlucky.socket.recv(1 << 16):
+                    pass
+        assert other.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+    assert server.call(lambda: dict(failures.by_border)) == {"connection": 1}
 
 
 def test_stopping_ends_connections(served: tuple[CoordinatorServer, Wrap]) -> None:
