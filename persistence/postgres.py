@@ -6,17 +6,22 @@ liveness: another process may claim a lease that was not renewed for `lease_s` s
 the middle of a write holds row locks: the server ends its session after a part of the lease, claims skip locked rows,
 and rows are locked in the order of partitions. All times are the database's, so the processes' clocks need not agree.
 `persistence/leases.py` computes the distribution of the partitions.
+
+An index of PostgreSQL takes at most 2,704 bytes a row, and a group id may have 32,767. A longer key is stored by its
+hash, and stands in front of its value; so is the name of a document.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from math import inf
 from secrets import randbits, token_bytes
-from typing import Any, LiteralString
+from typing import Any, Final, LiteralString
 
 import psycopg
 
@@ -50,6 +55,13 @@ CREATE TABLE IF NOT EXISTS kafka_shim_leases (
 CREATE TABLE IF NOT EXISTS kafka_shim_documents (
     kind text NOT NULL, name text NOT NULL, value text NOT NULL, PRIMARY KEY (kind, name));
 """
+
+LONGEST_KEY: Final = 2000
+"""Bytes of the longest key that is stored as it is."""
+_HASHED: Final = b"\x7f\xff"
+"""Begin of a key that is a hash: a type that no record of Kafka has."""
+_HASHED_NAME: Final = "\x7f#"
+"""Begin of a document's name that is a hash."""
 
 _CHANNEL: LiteralString = "kafka_shim"
 """The channel on which processes notify each other of changes; the payload is the sender."""
@@ -115,8 +127,8 @@ class PostgresStore:
         newest: dict[tuple[int, bytes], bytes | None] = {}
         for partition, key, value in records_of(batch):
             newest[partition, encode_key(key)] = None if value is None else encode_value(key, value)
-        upserts = [(partition, key, value) for (partition, key), value in newest.items() if value is not None]
-        deletes = [place for place, value in newest.items() if value is None]
+        upserts = [(place[0], *_row(place[1], value)) for place, value in newest.items() if value is not None]
+        deletes = [(partition, _indexed(key)) for (partition, key), value in newest.items() if value is None]
         partitions = sorted({partition for partition, _ in newest})
         with self._data as connection, connection.transaction():
             # The lock lasts until the commit: a claim waits for this write, or this write sees the claim.
@@ -155,7 +167,8 @@ class PostgresStore:
         with self._data as connection:
             cursor = connection.cursor(binary=True)
             cursor.execute("SELECT key, value FROM kafka_shim_records WHERE partition = %s", (partition,))
-            for raw_key, raw_value in cursor:
+            for row in cursor:
+                raw_key, raw_value = _record(*row)
                 key = decode_key(raw_key)
                 yield key, decode_value(key, raw_value)
 
@@ -268,7 +281,7 @@ class PostgresStore:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             version = _documents_version(connection)
             rows = connection.execute("SELECT kind, name, value FROM kafka_shim_documents").fetchall()
-        return version, {(kind, name): value for kind, name, value in rows}
+        return version, dict(_document(*row) for row in rows)
 
     def documents_version(self) -> int:
         """Return the version of the documents."""
@@ -287,7 +300,8 @@ class PostgresStore:
             )
             if raised.rowcount == 0:
                 return False
-            for (kind, name), value in changes.items():
+            for (kind, whole_name), whole_value in changes.items():
+                name, value = _document_row(whole_name, whole_value)
                 if value is None:
                     connection.execute("DELETE FROM kafka_shim_documents WHERE kind = %s AND name = %s", (kind, name))
                 else:
@@ -373,6 +387,42 @@ class _Connection:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
+
+
+def _indexed(key: bytes) -> bytes:
+    """Return a key as it stands in the index."""
+    return _HASHED + sha256(key).digest() if len(key) > LONGEST_KEY or key.startswith(_HASHED) else key
+
+
+def _row(key: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """Return key and value of a record as they are stored."""
+    indexed = _indexed(key)
+    return (key, value) if indexed is key else (indexed, len(key).to_bytes(4, "big") + key + value)
+
+
+def _record(key: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """Return key and value of a record from its row."""
+    if not key.startswith(_HASHED):
+        return key, value
+    end = 4 + int.from_bytes(value[:4], "big")
+    return value[4:end], value[end:]
+
+
+def _document_row(name: str, value: str | None) -> tuple[str, str | None]:
+    """Return name and value of a document as they are stored."""
+    # A text of PostgreSQL has no NUL.
+    if len(name.encode()) <= LONGEST_KEY and not name.startswith(_HASHED_NAME) and "\0" not in name:
+        return name, value
+    hashed = _HASHED_NAME + sha256(name.encode()).hexdigest()
+    return hashed, None if value is None else f"{json.dumps(name)}\n{value}"
+
+
+def _document(kind: str, name: str, value: str) -> tuple[tuple[str, str], str]:
+    """Return a document from its row."""
+    if not name.startswith(_HASHED_NAME):
+        return (kind, name), value
+    whole_name, _, rest = value.partition("\n")
+    return (kind, json.loads(whole_name)), rest
 
 
 def _documents_version(connection: psycopg.Connection[Any]) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator
+from string import ascii_letters
 
 import psycopg
 import pytest
@@ -58,6 +60,26 @@ def test_a_written_record_is_read_back_and_a_tombstone_removes_it(url: str) -> N
     again = opened(url)
     assert dict(again.load(29)) == {OTHER: offset(7)}
     assert dict(again.load(28)) == {}
+
+
+def test_keys_that_are_too_long_for_an_index_are_kept(url: str) -> None:
+    """An index row of PostgreSQL has at most 2,704 bytes, and random ones cannot be packed."""
+    store = opened(url)
+    store.claim(1, [29])
+    chance = random.Random(1)
+    long = [OffsetCommitKey("".join(chance.choices(ascii_letters, k=size)), "foo", 0) for size in (1990, 2001, 32_767)]
+    store.write([(29, key, offset(1)) for key in (KEY, *long)])
+    store.write([(29, long[2], offset(2)), (29, long[1], None)])
+    assert dict(opened(url).load(29)) == {KEY: offset(1), long[0]: offset(1), long[2]: offset(2)}
+
+
+@pytest.mark.parametrize("name", ["g" * 1999 + "é", "g\0", "\x7f#", "a" * 32_767])
+def test_documents_of_any_name_are_kept(url: str, name: str) -> None:
+    store = opened(url)
+    assert store.change_documents(0, {("group", name): "{}", ("group", "other"): "[]"})
+    assert store.documents() == (1, {("group", name): "{}", ("group", "other"): "[]"})
+    assert store.change_documents(1, {("group", name): None})
+    assert opened(url).documents() == (2, {("group", "other"): "[]"})
 
 
 def test_a_write_without_the_lease_changes_nothing(url: str) -> None:
