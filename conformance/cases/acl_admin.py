@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from kafka_shim.apis.create_acls import AclCreation, CreateAclsRequest
 from kafka_shim.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -19,6 +19,8 @@ READ, WRITE = OPERATIONS["READ"], OPERATIONS["WRITE"]
 DENIED = E.CLUSTER_AUTHORIZATION_FAILED
 
 admin_case = partial(case, source="semantics 6.6", profile=SECURITY)
+PATTERNS: Final = (1, 3)
+"""The versions with types of patterns."""
 
 
 def creation(alice: User, **changes: Any) -> AclCreation:
@@ -35,7 +37,12 @@ def creation(alice: User, **changes: Any) -> AclCreation:
     return AclCreation(**fields | changes)
 
 
-@admin_case("acls/create/2", "An ACL that cannot be is 42 with a message, the others are created", api="CreateAcls")
+@admin_case(
+    "acls/create/2",
+    "An ACL that cannot be is 42 with a message, the others are created",
+    api="CreateAcls",
+    versions=PATTERNS,
+)
 def create(t: Trial) -> None:
     alice = User(t)
     impossible: dict[str, dict[str, Any]] = {
@@ -56,7 +63,12 @@ def create(t: Trial) -> None:
     t.until(lambda: sorted(alice.acls()), lambda now: now == acls, "the valid ACLs never showed")
 
 
-@admin_case("acls/create/5", "An ACL with a code for filters, ANY or MATCH, fails them all: -1", api="CreateAcls")
+@admin_case(
+    "acls/create/5",
+    "An ACL with a code for filters, ANY or MATCH, fails them all: -1",
+    api="CreateAcls",
+    versions=PATTERNS,
+)
 def create_a_filter(t: Trial) -> None:
     alice = User(t)
     codes = ("resource_type", "resource_pattern_type", "operation", "permission_type")
@@ -113,7 +125,10 @@ def described(t: Trial, alice: User, **changes: Any) -> list[tuple[str, int]]:
 
 
 @admin_case(
-    "acls/describe/2", "A filter by name: ANY has equal names, MATCH all that cover the name", api="DescribeAcls"
+    "acls/describe/2",
+    "A filter by name: ANY has equal names, MATCH all that cover the name",
+    api="DescribeAcls",
+    versions=PATTERNS,
 )
 def describe(t: Trial) -> None:
     alice = prepared(t)
@@ -128,7 +143,10 @@ def describe(t: Trial) -> None:
 
 
 @admin_case(
-    "acls/describe/3", "Filters by type, operation, permission, principal and host are exact", api="DescribeAcls"
+    "acls/describe/3",
+    "Filters by type, operation, permission, principal and host are exact",
+    api="DescribeAcls",
+    versions=PATTERNS,
 )
 def describe_exactly(t: Trial) -> None:
     alice = prepared(t)
@@ -140,7 +158,12 @@ def describe_exactly(t: Trial) -> None:
     t.equal(described(t, alice, principal_filter=f"{alice.principal}x"), [], "of another principal")
 
 
-@admin_case("acls/describe/4", "DescribeAcls needs DESCRIBE on the cluster, else the answer is 31", api="DescribeAcls")
+@admin_case(
+    "acls/describe/4",
+    "DescribeAcls needs DESCRIBE on the cluster, else the answer is 31",
+    api="DescribeAcls",
+    versions=PATTERNS,
+)
 def describe_denied(t: Trial) -> None:
     alice = User(t)
     request = DescribeAclsRequest(ANY, None, ANY, alice.principal, None, ANY, ANY)
@@ -156,7 +179,10 @@ def filter_of(alice: User, **changes: Any) -> DeleteAclsFilter:
 
 
 @admin_case(
-    "acls/delete/2", "DeleteAcls lists the ACLs that each filter has deleted; a filter may have none", api="DeleteAcls"
+    "acls/delete/2",
+    "DeleteAcls lists the ACLs that each filter has deleted; a filter may have none",
+    api="DeleteAcls",
+    versions=PATTERNS,
 )
 def delete(t: Trial) -> None:
     alice = prepared(t)
@@ -171,7 +197,12 @@ def delete(t: Trial) -> None:
     t.until(alice.acls, lambda acls: acls == rest, "the ACLs were never deleted")
 
 
-@admin_case("acls/delete/3", "DeleteAcls needs ALTER on the cluster, else each filter is 31", api="DeleteAcls")
+@admin_case(
+    "acls/delete/3",
+    "DeleteAcls needs ALTER on the cluster, else each filter is 31",
+    api="DeleteAcls",
+    versions=PATTERNS,
+)
 def delete_denied(t: Trial) -> None:
     alice = User(t)
     alice.allow("READ", group=t.group)
@@ -180,7 +211,12 @@ def delete_denied(t: Trial) -> None:
     t.equal(len(alice.acls()), 1, "ACLs that remain")
 
 
-@admin_case("acls/delete/4", "A filter of DeleteAcls with an unknown code is 42 with a message", api="DeleteAcls")
+@admin_case(
+    "acls/delete/4",
+    "A filter of DeleteAcls with an unknown code is 42 with a message",
+    api="DeleteAcls",
+    versions=PATTERNS,
+)
 def delete_unknown(t: Trial) -> None:
     alice = User(t)
     filters = [
