@@ -248,7 +248,7 @@ class ShareStateApi:
     def initialize(self, request: InitializeShareGroupStateRequest) -> InitializeShareGroupStateResponse:
         """Set states. Errors per partition: UNKNOWN_TOPIC_OR_PARTITION (3), NOT_COORDINATOR (16) if another broker
         leads it, INVALID_REQUEST (42) for a negative epoch."""
-        response = initialize_api.error(request, ErrorCode.NONE)
+        response = initialize_api.accepted(request)
         for topic, result in zip(request.topics, response.results, strict=True):
             for each, answer in zip(topic.partitions, result.partitions, strict=True):
                 answer.error_code = self._error(topic.topic_id, each.partition)
@@ -262,7 +262,7 @@ class ShareStateApi:
 
     def delete(self, request: DeleteShareGroupStateRequest) -> DeleteShareGroupStateResponse:
         """Delete states, with the errors of `initialize`; deleting a missing state is no error."""
-        response = delete_api.error(request, ErrorCode.NONE)
+        response = delete_api.accepted(request)
         for topic, result in zip(request.topics, response.results, strict=True):
             for each, answer in zip(topic.partitions, result.partitions, strict=True):
                 answer.error_code = self._error(topic.topic_id, each.partition)
@@ -272,7 +272,7 @@ class ShareStateApi:
 
     def summarize(self, request: ReadShareGroupStateSummaryRequest) -> ReadShareGroupStateSummaryResponse:
         """Return start offset and progress of states, with the errors of `initialize`."""
-        response = summary_api.error(request, ErrorCode.NONE)
+        response = summary_api.accepted(request)
         for topic, result in zip(request.topics, response.results, strict=True):
             for each, answer in zip(topic.partitions, result.partitions, strict=True):
                 answer.error_code = self._error(topic.topic_id, each.partition)
