@@ -42,7 +42,7 @@ from kafka_shim.broker.topics import Topics
 from kafka_shim.broker.transaction_ends import RemoteNodes
 from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.outbox import Outbox, Reply
-from kafka_shim.groups.share_states import UNINITIALIZED, Place, SharePersister
+from kafka_shim.groups.share.persister import UNINITIALIZED, Place, SharePersister
 
 LATEST: Final = -1
 """The timestamp of the end of a log."""

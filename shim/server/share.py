@@ -24,7 +24,7 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.share.offsets import initialized
-from kafka_shim.groups.share_states import Place
+from kafka_shim.groups.share.persister import Place
 from kafka_shim.server.exchange import Exchange
 
 StateRequestT = TypeVar(
