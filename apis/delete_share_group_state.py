@@ -37,13 +37,22 @@ class DeleteShareGroupStateResponse(Message, key=ApiKey.DELETE_SHARE_GROUP_STATE
     results: list[DeleteStateResult] = field(array(DeleteStateResult))
 
 
-def error(request: DeleteShareGroupStateRequest, code: int) -> DeleteShareGroupStateResponse:
+def accepted(request: DeleteShareGroupStateRequest) -> DeleteShareGroupStateResponse:
+    """Return the answer that every state is deleted."""
     return DeleteShareGroupStateResponse(
         results=[
-            DeleteStateResult(topic.topic_id, [PartitionResult(each.partition, code) for each in topic.partitions])
+            DeleteStateResult(topic.topic_id, [PartitionResult(each.partition) for each in topic.partitions])
             for topic in request.topics
         ]
     )
+
+
+def error(request: DeleteShareGroupStateRequest, code: int) -> DeleteShareGroupStateResponse:
+    response = accepted(request)
+    for topic in response.results:
+        for each in topic.partitions:
+            each.error_code = code
+    return response
 
 
 API = Api(

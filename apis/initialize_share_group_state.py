@@ -41,13 +41,22 @@ class InitializeShareGroupStateResponse(Message, key=ApiKey.INITIALIZE_SHARE_GRO
     results: list[InitializeStateResult] = field(array(InitializeStateResult))
 
 
-def error(request: InitializeShareGroupStateRequest, code: int) -> InitializeShareGroupStateResponse:
+def accepted(request: InitializeShareGroupStateRequest) -> InitializeShareGroupStateResponse:
+    """Return the answer that every state is set."""
     return InitializeShareGroupStateResponse(
         results=[
-            InitializeStateResult(topic.topic_id, [PartitionResult(each.partition, code) for each in topic.partitions])
+            InitializeStateResult(topic.topic_id, [PartitionResult(each.partition) for each in topic.partitions])
             for topic in request.topics
         ]
     )
+
+
+def error(request: InitializeShareGroupStateRequest, code: int) -> InitializeShareGroupStateResponse:
+    response = accepted(request)
+    for topic in response.results:
+        for each in topic.partitions:
+            each.error_code = code
+    return response
 
 
 API = Api(

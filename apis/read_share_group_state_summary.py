@@ -1,7 +1,7 @@
 """ReadShareGroupStateSummary (87): how far a share group has come in partitions, for its coordinator (KIP-932).
 
 v0  the first; flexible
-v1  the number of offsets whose delivery is complete (KIP-1226)
+v1  the number of offsets with a complete delivery (KIP-1226)
 """
 
 from kafka_shim.apis.api import Api
@@ -49,13 +49,22 @@ class ReadShareGroupStateSummaryResponse(
     results: list[ReadStateSummaryResult] = field(array(ReadStateSummaryResult))
 
 
-def error(request: ReadShareGroupStateSummaryRequest, code: int) -> ReadShareGroupStateSummaryResponse:
+def accepted(request: ReadShareGroupStateSummaryRequest) -> ReadShareGroupStateSummaryResponse:
+    """Return the answer without errors; the caller fills in the states."""
     return ReadShareGroupStateSummaryResponse(
         results=[
-            ReadStateSummaryResult(topic.topic_id, [PartitionResult(each.partition, code) for each in topic.partitions])
+            ReadStateSummaryResult(topic.topic_id, [PartitionResult(each.partition) for each in topic.partitions])
             for topic in request.topics
         ]
     )
+
+
+def error(request: ReadShareGroupStateSummaryRequest, code: int) -> ReadShareGroupStateSummaryResponse:
+    response = accepted(request)
+    for topic in response.results:
+        for each in topic.partitions:
+            each.error_code = code
+    return response
 
 
 API = Api(

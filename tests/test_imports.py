@@ -313,6 +313,8 @@ def test_the_check_accepts_allowed_imports(module: str, source: str) -> None:
 def test_a_module_of_groups_imports_no_other_kind() -> None:
     folders = {path.parent.name for path in (PACKAGE / "groups").glob("*/kind.py")}
     assert folders == set(KINDS)
+    beside = [path.name for path in (PACKAGE / "groups").glob("*.py") if path.name.startswith(tuple(KINDS))]
+    assert beside == [], "a file of a kind is in the folder of the kind"
     broken = [
         imports_of_other_kinds(path.read_text(), module_name(path), path.name == "__init__.py") for path in MODULES
     ]
@@ -323,6 +325,7 @@ def test_a_module_of_groups_imports_no_other_kind() -> None:
     ("module", "source"),
     [
         ("kafka_shim.groups.shard", "from kafka_shim.groups.share.group import ShareGroup"),
+        ("kafka_shim.groups.shard", "from kafka_shim.groups.share.persister import SharePersister"),
         ("kafka_shim.groups.service", "from kafka_shim.groups import share"),
         ("kafka_shim.groups.epochs.group", "from ..consumer.states import JOIN"),
         ("kafka_shim.groups.streams.heartbeat", "def f():\n    from kafka_shim.groups.consumer import records"),

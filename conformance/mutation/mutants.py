@@ -455,8 +455,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a group that all have left in a round admits no member",
         _GROUP,
-        "self.supporters.get(name, 0) == members",
-        "self.supporters.get(name) == members",
+        "self.supporters.get(name, 0) for name in names",
+        "self.supporters.get(name) for name in names",
         ("leave/pending/*",),
     ),
     *CLIENT_ASSIGNOR_MUTANTS,

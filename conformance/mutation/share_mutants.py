@@ -117,8 +117,8 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "altered offsets are forgotten",
         _OFFSETS,
-        "            shard.share_states.reset(place, epoch, each.start_offset)\n",
-        "            shard.share_states.initialize(place, epoch)\n",
+        ".share_states.reset(*reset)\n",
+        ".share_states.initialize(*reset[:2])\n",
         ("share/offsets/*",),
     ),
     Mutant(

@@ -55,7 +55,7 @@ from kafka_shim.broker.upkeep import Upkeep
 from kafka_shim.groups.interface import PARKED, NoReply, Parked, TransactionSupportedOperation
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
-from kafka_shim.groups.share_states import SharePersister
+from kafka_shim.groups.share.persister import SharePersister
 from kafka_shim.groups.streams.topology import InternalTopic
 
 _LEGAL_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")

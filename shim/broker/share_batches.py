@@ -11,7 +11,7 @@ from enum import IntEnum
 from math import inf
 from typing import Final, NamedTuple
 
-from kafka_shim.groups.share_states import Place
+from kafka_shim.groups.share.persister import Place
 
 NOBODY: Final = ""
 

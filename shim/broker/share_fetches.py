@@ -37,8 +37,8 @@ from kafka_shim.broker.share_states import Progress
 from kafka_shim.broker.topics import Partition, Topics
 from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.share.persister import UNINITIALIZED, Place
 from kafka_shim.groups.share.states import is_member_id
-from kafka_shim.groups.share_states import UNINITIALIZED, Place
 
 WHOLE_BATCHES: Final = 0
 """The acquire mode in which a batch is never divided (KIP-1206)."""

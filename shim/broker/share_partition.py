@@ -25,7 +25,7 @@ from kafka_shim.broker.share_batches import (
     RecordState,
     Run,
 )
-from kafka_shim.groups.share_states import Place, SharePersister, ShareState, StateBatch
+from kafka_shim.groups.share.persister import Place, SharePersister, ShareState, StateBatch
 
 _LEAST_THROTTLE: Final = 2
 """The least number of deliveries after which records come in smaller parts."""

@@ -23,7 +23,7 @@ from kafka_shim.broker.share_reading import start_offset
 from kafka_shim.broker.share_sessions import ShareSession, Spot
 from kafka_shim.broker.topics import Partition, Topics
 from kafka_shim.groups.outbox import Outbox
-from kafka_shim.groups.share_states import Place, SharePersister
+from kafka_shim.groups.share.persister import Place, SharePersister
 
 _NOT_HERE: Final = "This server does not host this topic-partition."
 

@@ -12,7 +12,7 @@ from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.offset_reset import offset_reset
 from kafka_shim.broker.share_batches import Offsets
 from kafka_shim.broker.share_partition import AcquiredBatch, Reader, SharePartition
-from kafka_shim.groups.share_states import UNINITIALIZED, ShareState
+from kafka_shim.groups.share.persister import UNINITIALIZED, ShareState
 from kafka_shim.persistence.batch import HEADER, OVERHEAD, TRANSACTIONAL
 
 

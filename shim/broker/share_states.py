@@ -1,6 +1,6 @@
 """The states of share groups across processes: requests to other share coordinators, and answers to other processes.
 
-A state is kept beside its log, so the leader of a partition is the share coordinator of its states. The coordinator of
+A state lies beside its log, so the leader of a partition is the share coordinator of its states. The coordinator of
 a group sends Kafka's requests there, and its own answer waits for theirs. The rules of groups are in
 `shim/groups/share/offsets.py`.
 
@@ -9,13 +9,18 @@ Source: KIP-932; Kafka's `GroupCoordinatorService`, `PersisterStateManager` and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kafka_shim.apis import delete_share_group_state as delete_api
 from kafka_shim.apis import initialize_share_group_state as initialize_api
 from kafka_shim.apis import read_share_group_state_summary as summary_api
+from kafka_shim.apis.alter_share_group_offsets import AlterShareGroupOffsetsResponse
+from kafka_shim.apis.alter_share_group_offsets import ResponsePartition as AlteredPartition
+from kafka_shim.apis.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
+from kafka_shim.apis.delete_share_group_offsets import ResponseTopic as DeletedTopic
 from kafka_shim.apis.delete_share_group_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
+from kafka_shim.apis.describe_share_group_offsets import ResponsePartition as DescribedPartition
 from kafka_shim.apis.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
@@ -37,13 +42,13 @@ from kafka_shim.broker.topics import Topics
 from kafka_shim.broker.transaction_ends import RemoteNodes
 from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.outbox import Outbox, Reply
-from kafka_shim.groups.share_states import UNINITIALIZED, Place, SharePersister
+from kafka_shim.groups.share.persister import UNINITIALIZED, Place, SharePersister
 
 LATEST: Final = -1
 """The timestamp of the end of a log."""
 LIST_OFFSETS_VERSION: Final = 7
 SUMMARY_VERSION: Final = 1
-
+_SILENT: Final = "The leader of the partition did not answer."
 
 _StateRequest = InitializeShareGroupStateRequest | DeleteShareGroupStateRequest | ReadShareGroupStateSummaryRequest
 
@@ -68,19 +73,24 @@ class _Change(NamedTuple):
 
 
 class _Waiting:
-    """An answer that waits for `open` requests to other processes; then `finish()` completes it."""
+    """A response that waits for `open` requests to other processes.
 
-    def __init__(self, reply: Reply, finish: Callable[[], None]) -> None:
+    `described` are the answers to fill in by their place, from the `progress` and the `ends` of logs that leaders tell.
+    """
+
+    def __init__(self, reply: Reply, described: Mapping[Place, DescribedPartition] = {}) -> None:
         self.reply = reply
-        self.finish = finish
+        self.described = described
         self.open = 0
+        self.progress: dict[Place, Progress] = {}
+        self.ends: dict[tuple[str, int], int] = {}
 
 
 class ShareQuestion(NamedTuple):
-    """Purpose of a request to another process; `use` gets the answer, None if there is none."""
+    """Purpose of a request to another process, about `places`."""
 
     waiting: _Waiting
-    use: Callable[[Message | None], None]
+    places: Sequence[Place]
 
 
 class RemoteShareStates:
@@ -97,83 +107,52 @@ class RemoteShareStates:
         persister.on_reset = lambda place, epoch, start: self._changes.append(_Change(place, epoch, start))
         persister.on_delete = lambda place: self._changes.append(_Change(place, 0, None))
 
-    def settle(self, exchange: object, response: Message, refuse: Callable[[Place], None]) -> Message | Parked:
+    def settle(self, exchange: object, response: Message) -> Message | Parked:
         """Return the answer of a rule that has changed states, or PARKED until their leaders have the change.
 
-        `refuse(place)` puts an error into the response for a leader that has not made it.
+        A response about the offsets of a group then has an error for each leader that has not made it.
         """
         changes, self._changes = self._changes, []
-        by_node: dict[tuple[int, bool], list[_Change]] = {}
+        requests: dict[tuple[int, bool, str], list[_Change]] = {}
         for change in changes:
             node_id = self._holder(change.place)
             if node_id is not None:
-                by_node.setdefault((node_id, change.start_offset is None), []).append(change)
-        if not by_node:
+                key = node_id, change.start_offset is None, change.place.group_id
+                requests.setdefault(key, []).append(change)
+        if not requests:
             return response
-        waiting = _Waiting(Reply(exchange, response, self._outbox.required_batch), lambda: None)
-        for (node_id, _), each in by_node.items():
-            self._send(waiting, node_id, each, refuse)
+        waiting = _Waiting(Reply(exchange, response, self._outbox.required_batch))
+        for (node_id, _, group_id), each in requests.items():
+            self._ask(waiting, node_id, 0, _request(group_id, each), [change.place for change in each])
         return PARKED
-
-    def _send(self, waiting: _Waiting, node_id: int, changes: list[_Change], refuse: Callable[[Place], None]) -> None:
-        places = [change.place for change in changes]
-
-        def check(answer: Message | None) -> None:
-            accepted: set[tuple[bytes, int]] = set()
-            if isinstance(answer, InitializeShareGroupStateResponse | DeleteShareGroupStateResponse):
-                for topic in answer.results:
-                    accepted |= {(topic.topic_id, each.partition) for each in topic.partitions if not each.error_code}
-            for place in places:
-                if (place.topic_id, place.partition) not in accepted:
-                    refuse(place)
-
-        by_group: dict[str, dict[bytes, list[_Change]]] = {}
-        for change in changes:
-            by_group.setdefault(change.place.group_id, {}).setdefault(change.place.topic_id, []).append(change)
-        for group_id, by_topic in by_group.items():
-            self._ask(waiting, node_id, 0, _request(group_id, by_topic), check)
 
     def leads(self, place: Place) -> bool:
         """Return True if another process leads the partition."""
         return self._holder(place) is not None
 
     def describe(
-        self,
-        exchange: object,
-        response: Message,
-        places: Mapping[Place, Callable[[Progress, int], None]],
+        self, exchange: object, response: Message, described: Mapping[Place, DescribedPartition]
     ) -> Message | Parked:
-        """Return the answer to a request for the progress of groups in `places`, or PARKED until their leaders have
-        answered.
+        """Return the answer to a request for the progress of groups, or PARKED until leaders have answered.
 
-        The function of a place is called with its progress and the end of its log, if both are known.
+        An answer in `described` gets its start offset and lag if its leader tells both the progress and the end of its
+        log.
         """
         by_node: dict[int, list[Place]] = {}
-        for place in places:
+        for place in described:
             node_id = self._holder(place)
             if node_id is not None:
                 by_node.setdefault(node_id, []).append(place)
         if not by_node:
             return response
-        progress: dict[Place, Progress] = {}
-        ends: dict[tuple[str, int], int] = {}
-
-        def finish() -> None:
-            for place in progress:
-                end = ends.get((self._topics.topic_name(place.topic_id) or "", place.partition))
-                if end is not None:
-                    places[place](progress[place], end)
-
-        waiting = _Waiting(Reply(exchange, response, self._outbox.required_batch), finish)
-        for node_id, those in by_node.items():
-            self._ask_ends(waiting, node_id, those, ends)
-            for group_id in dict.fromkeys(place.group_id for place in those):
-                self._ask_progress(waiting, node_id, [each for each in those if each.group_id == group_id], progress)
+        waiting = _Waiting(Reply(exchange, response, self._outbox.required_batch), described)
+        for node_id, places in by_node.items():
+            self._ask_ends(waiting, node_id, places)
+            for group_id in dict.fromkeys(place.group_id for place in places):
+                self._ask_progress(waiting, node_id, [each for each in places if each.group_id == group_id])
         return PARKED
 
-    def _ask_ends(
-        self, waiting: _Waiting, node_id: int, places: Iterable[Place], ends: dict[tuple[str, int], int]
-    ) -> None:
+    def _ask_ends(self, waiting: _Waiting, node_id: int, places: Sequence[Place]) -> None:
         by_topic: dict[str, dict[int, None]] = {}
         for place in places:
             by_topic.setdefault(self._topics.topic_name(place.topic_id) or "", {})[place.partition] = None
@@ -181,51 +160,49 @@ class RemoteShareStates:
             ListOffsetsTopic(name, [ListOffsetsPartition(index, timestamp=LATEST) for index in indexes])
             for name, indexes in by_topic.items()
         ]
+        self._ask(waiting, node_id, LIST_OFFSETS_VERSION, ListOffsetsRequest(-1, topics=topics), places)
 
-        def use(answer: Message | None) -> None:
-            if isinstance(answer, ListOffsetsResponse):
-                for topic in answer.topics:
-                    ends.update({(topic.name, p.partition_index): p.offset for p in topic.partitions if p.offset >= 0})
-
-        self._ask(waiting, node_id, LIST_OFFSETS_VERSION, ListOffsetsRequest(-1, topics=topics), use)
-
-    def _ask_progress(
-        self, waiting: _Waiting, node_id: int, places: list[Place], progress: dict[Place, Progress]
-    ) -> None:
+    def _ask_progress(self, waiting: _Waiting, node_id: int, places: Sequence[Place]) -> None:
         by_topic: dict[bytes, list[summary_api.PartitionData]] = {}
         for place in places:
             by_topic.setdefault(place.topic_id, []).append(summary_api.PartitionData(place.partition, -1))
-        group_id = places[0].group_id
         topics = [summary_api.ReadStateSummaryData(*each) for each in by_topic.items()]
-
-        def use(answer: Message | None) -> None:
-            if isinstance(answer, ReadShareGroupStateSummaryResponse):
-                for topic in answer.results:
-                    for each in topic.partitions:
-                        if each.start_offset != UNINITIALIZED:
-                            place = Place(group_id, topic.topic_id, each.partition)
-                            progress[place] = Progress(each.start_offset, each.delivery_complete_count)
-
-        self._ask(waiting, node_id, SUMMARY_VERSION, ReadShareGroupStateSummaryRequest(group_id, topics), use)
+        request = ReadShareGroupStateSummaryRequest(places[0].group_id, topics)
+        self._ask(waiting, node_id, SUMMARY_VERSION, request, places)
 
     def _holder(self, place: Place) -> int | None:
         name = self._topics.topic_name(place.topic_id)
         return None if name is None else self._remote_nodes.holder(name, place.partition)
 
-    def _ask(
-        self, waiting: _Waiting, node_id: int, version: int, request: Message, use: Callable[[Message | None], None]
-    ) -> None:
+    def _ask(self, waiting: _Waiting, node_id: int, version: int, request: Message, places: Sequence[Place]) -> None:
         waiting.open += 1
-        self._remote_nodes.ask(node_id, version, request, ShareQuestion(waiting, use))
+        self._remote_nodes.ask(node_id, version, request, ShareQuestion(waiting, places))
 
     def answered(self, question: ShareQuestion, answer: Message | None) -> None:
         """Take the answer of another process; None if it gave none."""
-        waiting = question.waiting
-        question.use(answer)
+        waiting, places = question
+        if isinstance(answer, ListOffsetsResponse):
+            for ends in answer.topics:
+                waiting.ends |= {(ends.name, p.partition_index): p.offset for p in ends.partitions if p.offset >= 0}
+        elif isinstance(answer, ReadShareGroupStateSummaryResponse):
+            for topic in answer.results:
+                for each in topic.partitions:
+                    if each.start_offset != UNINITIALIZED:
+                        place = Place(places[0].group_id, topic.topic_id, each.partition)
+                        waiting.progress[place] = Progress(each.start_offset, each.delivery_complete_count)
+        else:
+            _refuse(waiting.reply.response, set(places) - _successes(places[0].group_id, answer))
         waiting.open -= 1
         if not waiting.open:
-            waiting.finish()
+            self._describe(waiting)
             self._outbox.replies.append(waiting.reply)
+
+    def _describe(self, waiting: _Waiting) -> None:
+        for place, progress in waiting.progress.items():
+            end = waiting.ends.get((self._topics.topic_name(place.topic_id) or "", place.partition))
+            if end is not None:
+                described = waiting.described[place]
+                described.start_offset, described.lag = progress.start_offset, progress.lag(end)
 
 
 class ShareStateApi:
@@ -248,7 +225,7 @@ class ShareStateApi:
     def initialize(self, request: InitializeShareGroupStateRequest) -> InitializeShareGroupStateResponse:
         """Set states. Errors per partition: UNKNOWN_TOPIC_OR_PARTITION (3), NOT_COORDINATOR (16) if another broker
         leads it, INVALID_REQUEST (42) for a negative epoch."""
-        response = initialize_api.error(request, ErrorCode.NONE)
+        response = initialize_api.accepted(request)
         for topic, result in zip(request.topics, response.results, strict=True):
             for each, answer in zip(topic.partitions, result.partitions, strict=True):
                 answer.error_code = self._error(topic.topic_id, each.partition)
@@ -262,7 +239,7 @@ class ShareStateApi:
 
     def delete(self, request: DeleteShareGroupStateRequest) -> DeleteShareGroupStateResponse:
         """Delete states, with the errors of `initialize`; deleting a missing state is no error."""
-        response = delete_api.error(request, ErrorCode.NONE)
+        response = delete_api.accepted(request)
         for topic, result in zip(request.topics, response.results, strict=True):
             for each, answer in zip(topic.partitions, result.partitions, strict=True):
                 answer.error_code = self._error(topic.topic_id, each.partition)
@@ -272,7 +249,7 @@ class ShareStateApi:
 
     def summarize(self, request: ReadShareGroupStateSummaryRequest) -> ReadShareGroupStateSummaryResponse:
         """Return start offset and progress of states, with the errors of `initialize`."""
-        response = summary_api.error(request, ErrorCode.NONE)
+        response = summary_api.accepted(request)
         for topic, result in zip(request.topics, response.results, strict=True):
             for each, answer in zip(topic.partitions, result.partitions, strict=True):
                 answer.error_code = self._error(topic.topic_id, each.partition)
@@ -291,25 +268,43 @@ class ShareStateApi:
         return ErrorCode.NONE if partition.leader == self._node_id else ErrorCode.NOT_COORDINATOR
 
 
-def _request(group_id: str, by_topic: Mapping[bytes, list[_Change]]) -> Message:
+def _request(group_id: str, changes: Iterable[_Change]) -> Message:
     """Return the request for changes of one kind."""
-    if any(change.start_offset is None for changes in by_topic.values() for change in changes):
-        deleted = [
-            delete_api.DeleteStateData(
-                topic_id, [delete_api.PartitionData(change.place.partition) for change in changes]
-            )
-            for topic_id, changes in by_topic.items()
-        ]
-        return DeleteShareGroupStateRequest(group_id, deleted)
-    made = [
-        initialize_api.InitializeStateData(
-            topic_id,
-            [
-                initialize_api.PartitionData(change.place.partition, change.epoch, change.start_offset)
-                for change in changes
-                if change.start_offset is not None
-            ],
-        )
-        for topic_id, changes in by_topic.items()
-    ]
-    return InitializeShareGroupStateRequest(group_id, made)
+    resets: dict[bytes, list[initialize_api.PartitionData]] = {}
+    deletions: dict[bytes, list[delete_api.PartitionData]] = {}
+    for (_, topic_id, partition), epoch, start_offset in changes:
+        if start_offset is None:
+            deletions.setdefault(topic_id, []).append(delete_api.PartitionData(partition))
+        else:
+            resets.setdefault(topic_id, []).append(initialize_api.PartitionData(partition, epoch, start_offset))
+    if deletions:
+        return DeleteShareGroupStateRequest(group_id, [delete_api.DeleteStateData(*each) for each in deletions.items()])
+    return InitializeShareGroupStateRequest(
+        group_id, [initialize_api.InitializeStateData(*each) for each in resets.items()]
+    )
+
+
+def _successes(group_id: str, answer: Message | None) -> set[Place]:
+    """Return the places of changes that their leaders have made."""
+    if not isinstance(answer, InitializeShareGroupStateResponse | DeleteShareGroupStateResponse):
+        return set()
+    return {
+        Place(group_id, topic.topic_id, each.partition)
+        for topic in answer.results
+        for each in topic.partitions
+        if not each.error_code
+    }
+
+
+def _refuse(response: Message, places: Collection[Place]) -> None:
+    """Put an error into a response about the offsets of a group for `places` without the change."""
+    answers: list[AlteredPartition | DeletedTopic] = []
+    if isinstance(response, AlterShareGroupOffsetsResponse):
+        partitions = {(place.topic_id, place.partition) for place in places}
+        for topic in response.responses:
+            answers += [each for each in topic.partitions if (topic.topic_id, each.partition_index) in partitions]
+    elif isinstance(response, DeleteShareGroupOffsetsResponse):
+        topic_ids = {place.topic_id for place in places}
+        answers += [topic for topic in response.responses if topic.topic_id in topic_ids]
+    for answer in answers:
+        answer.error_code, answer.error_message = ErrorCode.COORDINATOR_NOT_AVAILABLE, _SILENT

@@ -23,7 +23,6 @@ from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import GroupComputation, Row, TopicRights
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.pending_offsets import PendingOffsets
-from kafka_shim.groups.share_states import SharePersister
 from kafka_shim.groups.timers import NEVER, ShardTimer, Timer, Timers
 from kafka_shim.groups.transactional_ids import Transaction
 from kafka_shim.persistence.own_types import type_of
@@ -95,19 +94,19 @@ class Counters:
 class Kind(NamedTuple):
     """Kind of group. `docs/kinds.md` tells how to add one.
 
-    `name` is the type of its groups, as ListGroups spells it. `records` are the key classes of the records that its
-    groups replay; `own_records` are more of them, which only this kind knows, with the classes of their values
-    (`persistence/own_types.py`). `rules` has the rule for each class of request: `rule(shard, request, ...)` for a
-    request about one group, `rule(shard, group_id)` for a description. `checks` has `check(request, parts)` by class of
-    request: it runs before the lookup of the group and raises `Refusal`. `row_of(group, request,
-    member_id_required=...)` returns the row of the table that selects the rule, for display, or None if no table does;
-    the group may be None or of another kind. `precreate(shard, group_id, ephemeral, heartbeat_bound_ms, now)` creates a
-    group before its first member.
+    `name` is the type of its groups, as ListGroups spells it; `make(group_id, shard)` makes one. `records` are the key
+    classes of the records that its groups replay; `own_records` are more of them, which only this kind knows, with the
+    classes of their values (`persistence/own_types.py`). `rules` has the rule for each class of request: `rule(shard,
+    request, ...)` for a request about one group, `rule(shard, group_id)` for a description. `checks` has
+    `check(request, parts)` by class of request: it runs before the lookup of the group and raises `Refusal`.
+    `row_of(group, request, member_id_required=...)` returns the row of the table that selects the rule, for display, or
+    None if no table does; the group may be None or of another kind. `precreate(shard, group_id, ephemeral,
+    heartbeat_bound_ms, now)` creates a group before its first member.
     """
 
     name: str
     states: type[StrEnum]
-    make: Callable[[str, Shard], Group]
+    make: Callable[..., Group]
     records: Sequence[type] = ()
     rules: Mapping[type, Callable[..., Any]] = {}
     own_records: Mapping[type, type[Message]] = {}
@@ -164,8 +163,8 @@ class NodeParts:
 
     `new_id` returns a unique part for a member id. `wall_offset` is the difference between Unix time and monotonic
     `now`, in seconds. `rules` are those of the release that the node poses as. `assignors` are for KIP-848 groups;
-    `group_settings` returns the settings of a single group (resource GROUP) by its id. `share_states` are the progress
-    of share groups. `groups` are all groups by id. `topic_rights` are None without ACLs.
+    `group_settings` returns the settings of a single group (resource GROUP) by its id. `groups` are all groups by id.
+    `topic_rights` are None without ACLs.
     """
 
     config: GroupConfig
@@ -177,7 +176,6 @@ class NodeParts:
     topics: TopicCatalogue = field(default_factory=NoTopics)
     assignors: Assignors = field(default_factory=Assignors)
     group_settings: Callable[[str], Mapping[str, str]] = lambda group_id: {}
-    share_states: SharePersister = field(default_factory=SharePersister)
     counters: Counters = field(default_factory=Counters)
     groups: dict[str, Group] = field(default_factory=dict)
     topic_rights: TopicRights | None = None
@@ -199,7 +197,6 @@ class Shard:
         self.topics = parts.topics
         self.assignors = parts.assignors
         self.group_settings = parts.group_settings
-        self.share_states = parts.share_states
         self.new_id = parts.new_id
         self.groups: dict[str, Group] = {}
         self.computations: dict[str, GroupComputation] = {}

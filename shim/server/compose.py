@@ -21,7 +21,7 @@ from kafka_shim.groups.config import NAMES, GroupConfig
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.shard import NodeParts
-from kafka_shim.groups.share_states import SharePersister
+from kafka_shim.groups.share.persister import SharePersister
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import SharedStore, Store
@@ -198,6 +198,7 @@ class Composition:
             self.topics, self.ownership.shard, self.partitions, self.epoch_ms, peers
         )
         transactions.completion.on_retry = _markers_again
+        kinds = extension.all_kinds(self.share_states)
         rows: dict[int, Row] = {**dict(REQUESTS.items()), **extension.rows}
         assignors = load_assignors(self.group_config.group_consumer_assignors)
         for address in self.addresses:
@@ -211,9 +212,8 @@ class Composition:
                 topics=self.topics,
                 assignors=assignors,
                 group_settings=self.group_settings,
-                share_states=self.share_states,
             )
-            groups = GroupService(address.id, parts, extension.all_kinds(), self.ownership.locate, transactions)
+            groups = GroupService(address.id, parts, kinds, self.ownership.locate, transactions)
             broker = Broker(
                 address.id,
                 self.topics,

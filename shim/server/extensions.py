@@ -12,6 +12,7 @@ Its modules are imported only then. `docs/protocols.md` tells how to write one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafka_shim.apis.api import Api
@@ -21,6 +22,8 @@ from kafka_shim.apis.registry import APIS
 from kafka_shim.groups.group import CLASSIC
 from kafka_shim.groups.kinds import KINDS
 from kafka_shim.groups.shard import Kind, Kinds
+from kafka_shim.groups.share.group import ShareGroup
+from kafka_shim.groups.share.persister import SharePersister
 from kafka_shim.persistence.own_types import type_of
 from kafka_shim.server.rows import Row
 
@@ -66,9 +69,12 @@ class Extension(NamedTuple):
             {**self.requests, **other.requests}, (*self.kinds, *other.kinds), {**self.puppets, **other.puppets}
         )
 
-    def all_kinds(self) -> Kinds:
-        """Return the kinds of groups of a server with this extension."""
-        return Kinds(*{kind.name: kind for kind in (*KINDS, *self.kinds)}.values())
+    def all_kinds(self, share_states: SharePersister) -> Kinds:
+        """Return the kinds of groups of a server with this extension, and with these states of its share groups."""
+        kinds = {kind.name: kind for kind in (*KINDS, *self.kinds)}
+        share = kinds[ShareGroup.type]
+        kinds[share.name] = share._replace(make=partial(share.make, share_states=share_states))
+        return Kinds(*kinds.values())
 
     def versions(self) -> list[ApiVersion]:
         """Return its new APIs for ApiVersions."""

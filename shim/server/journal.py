@@ -32,7 +32,7 @@ import trio
 from kafka_shim.persistence.files import begin_file
 from kafka_shim.persistence.keys import encode_key
 from kafka_shim.persistence.records import encode_value
-from kafka_shim.server.connection import State, Transport
+from kafka_shim.server.connection import Connection, State
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -47,14 +47,6 @@ SENT, UNSENT, BROKEN = range(3)
 """The outcome of an answer: sent in full, sent in part, or the connection broke."""
 
 
-class Answering(Protocol):
-    """A session: the part of it that answers."""
-
-    number: int
-    transport: Transport
-    state: State
-
-
 class Inputs(Protocol):
     """A receiver of inputs. `listening` is false while one is handled: all that happens then follows from it."""
 
@@ -63,7 +55,7 @@ class Inputs(Protocol):
     def input(self, kind: str, now: float | None = None, **fields: Any) -> AbstractContextManager[None]:
         """Note an input that came at `now`, by default the present time; the block handles it."""
 
-    def follow(self, session: Answering) -> None:
+    def follow(self, session: Connection) -> None:
         """Note the answers of a session too, each with the input that it follows from."""
 
 
@@ -75,7 +67,7 @@ class Unjournaled:
     def input(self, kind: str, now: float | None = None, **fields: Any) -> AbstractContextManager[None]:
         return _NOTHING
 
-    def follow(self, session: Answering) -> None:
+    def follow(self, session: Connection) -> None:
         pass
 
 
@@ -162,7 +154,7 @@ class Journal:
             self.listening = True
             self._note(kind, fields)
 
-    def follow(self, session: Answering) -> None:
+    def follow(self, session: Connection) -> None:
         """See `Inputs.follow`."""
         session.transport = _AnswersNoted(self, session)
 
@@ -226,7 +218,7 @@ class _AnswersNoted:
 
     __slots__ = ("_journal", "_session", "_transport", "peer")
 
-    def __init__(self, journal: Journal, session: Answering) -> None:
+    def __init__(self, journal: Journal, session: Connection) -> None:
         self.peer = session.transport.peer
         self._journal = journal
         self._session = session

@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from kafka_shim.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafka_shim.apis.alter_configs import AlterConfigsRequest
+from kafka_shim.apis.alter_share_group_offsets import error as alter_share_refused
 from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeResponse
 from kafka_shim.apis.consumer_group_describe import group_error as consumer_group_error
 from kafka_shim.apis.delete_groups import DeleteGroupsResponse
+from kafka_shim.apis.delete_share_group_offsets import error as delete_share_refused
 from kafka_shim.apis.describe_configs import DescribeConfigsRequest
 from kafka_shim.apis.find_coordinator import GROUP as GROUP_KEY
 from kafka_shim.apis.find_coordinator import TRANSACTION as TRANSACTION_KEY
@@ -149,11 +151,11 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
          topics(DESCRIBE, lambda r: [t.topic_name for g in r.groups for t in g.topics or ()])),
         divided=by("groups", "groups", alone=True), feature=SHARE_VERSION),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: Row(
-        share.alter_share_group_offsets, (group(READ), topics(READ, lambda r: [t.topic_name for t in r.topics])),
-        feature=SHARE_VERSION),
+        lambda r, c: share.when_leaders_know(c.groups.ask(r, alter_share_refused), c),
+        (group(READ), topics(READ, lambda r: [t.topic_name for t in r.topics])), feature=SHARE_VERSION),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: Row(
-        share.delete_share_group_offsets, (group(DELETE), topics(READ, lambda r: [t.topic_name for t in r.topics])),
-        feature=SHARE_VERSION),
+        lambda r, c: share.when_leaders_know(c.groups.ask(r, delete_share_refused), c),
+        (group(DELETE), topics(READ, lambda r: [t.topic_name for t in r.topics])), feature=SHARE_VERSION),
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: Row(
         lambda r, c: share.in_states(r, c, c.broker.share_states.initialize), (cluster(CLUSTER_ACTION),)),
     ApiKey.DELETE_SHARE_GROUP_STATE: Row(

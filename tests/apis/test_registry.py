@@ -3,7 +3,9 @@
 import importlib
 import pkgutil
 import re
+from pathlib import Path
 
+import kafka_shim
 from kafka_shim import apis
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.registry import APIS
@@ -92,3 +94,22 @@ def test_two_other_codecs_have_each_version() -> None:
         ("ReadShareGroupStateSummary", 1),
         ("SaslAuthenticate", 2),
     }
+
+
+def successes(source: str) -> list[str]:
+    """The calls of a function for errors that build an answer without one."""
+    names = [r"\w*error", *re.findall(r"error as (\w+)", source)]
+    return re.findall(rf"\b(?:{'|'.join(names)})\(\s*[^(),]+,\s*(?:0|ErrorCode\.NONE)\s*[,)]", source)
+
+
+def test_success_is_not_built_as_an_error() -> None:
+    parts = [part for part in Path(kafka_shim.__file__).parent.iterdir() if part.is_dir()]
+    sources = [path.read_text() for part in parts for path in part.rglob("*.py")]
+    assert len(sources) > 300
+    assert [call for source in sources for call in successes(source)] == []
+
+
+def test_the_check_finds_a_success_that_is_built_as_an_error() -> None:
+    source = "from x import error as refused\nrefused(request, 0)\napi.error(\n    request, ErrorCode.NONE,\n)"
+    assert len(successes(source)) == 2
+    assert successes("refused(request, code, 0)\nerror(request, ErrorCode.UNKNOWN_MEMBER_ID)\nerror(request, 16)") == []

@@ -20,7 +20,7 @@ from kafka_shim.broker.offset_reset import OffsetReset, offset_reset
 from kafka_shim.broker.share_partition import SharePartition
 from kafka_shim.groups.interface import PARKED
 from kafka_shim.groups.outbox import Failure
-from kafka_shim.groups.share_states import Place
+from kafka_shim.groups.share.persister import Place
 from kafka_shim.persistence.batch import Record, write_batch
 
 from .context import EPOCH_MS, Cluster, batch, records_of

@@ -12,7 +12,7 @@ from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.broker.share_batches import Offsets, RecordState
 from kafka_shim.broker.share_partition import Acknowledge, AcquiredBatch, Reader, Refused, SharePartition
 from kafka_shim.broker.share_partition import ShareAcknowledgementBatch as Batch
-from kafka_shim.groups.share_states import Place, SharePersister, ShareState, StateBatch
+from kafka_shim.groups.share.persister import Place, SharePersister, ShareState, StateBatch
 
 ACCEPT, RELEASE, REJECT, GAP, RENEW = (
     Acknowledge.ACCEPT,

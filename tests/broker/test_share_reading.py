@@ -6,7 +6,7 @@ from kafka_shim.broker.batches import parse_batch
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.share_partition import AcquiredBatch, Reader, SharePartition
 from kafka_shim.broker.share_reading import read
-from kafka_shim.groups.share_states import Place, SharePersister, ShareState
+from kafka_shim.groups.share.persister import Place, SharePersister, ShareState
 from kafka_shim.persistence.batch import Record, write_batch
 
 from .context import EPOCH_MS, records_of

@@ -16,9 +16,13 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import encode_request_header
 from kafka_shim.cli import serve
-from kafka_shim.server.extensions import BUILT_IN, load
+from kafka_shim.groups.share.group import ShareGroup
+from kafka_shim.groups.share.kind import KIND as SHARE
+from kafka_shim.groups.share.persister import SharePersister
+from kafka_shim.server.extensions import BUILT_IN, Extension, load
 from kafka_shim.server.requests import REQUESTS
 from kafka_shim.testing import CoordinatorServer
+from tests.groups.share.context import Cluster
 from tests.server.wire import Client
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,3 +106,14 @@ def test_members_cannot_compute_where_the_release_has_no_consumer_groups() -> No
         for api in own.apis.values():
             with Client(server.bootstrap) as client:
                 assert client.ask(api.request(), 0, api.response).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_share_groups_of_an_extension_keep_their_progress_in_the_states_of_the_process() -> None:
+    class Own(ShareGroup):
+        pass
+
+    states = SharePersister()
+    kinds = Extension(kinds=[SHARE._replace(make=Own)]).all_kinds(states)
+    group = kinds.by_name["share"].make("g", Cluster().service.shards[0])
+    assert isinstance(group, Own)
+    assert group.share_states is states

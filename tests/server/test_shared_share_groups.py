@@ -170,3 +170,6 @@ def test_a_leader_that_does_not_answer_is_an_error_of_its_partitions(cluster: Cl
     topic = RequestTopic("t", [RequestPartition(partition, 0) for partition in PARTITIONS])
     answer = coordinator.ask(AlterShareGroupOffsetsRequest("refused", [topic]), 0, AlterShareGroupOffsetsResponse)
     assert {each.partition_index: each.error_code for each in answer.responses[0].partitions} == errors
+    deletion = DeleteShareGroupOffsetsRequest("refused", [DeletedTopic("t")])
+    deleted = coordinator.ask(deletion, 0, DeleteShareGroupOffsetsResponse)
+    assert deleted.responses[0].error_code == unavailable

@@ -14,7 +14,7 @@ Source: semantics 2.1, 2.2, 2.5, 2.8; KIP-345, KIP-394.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -307,7 +307,7 @@ class ClassicGroup:
     @property
     def rebalance_timeout(self) -> float:
         """Longest rebalance timeout of the members, in seconds; 0 if there are none."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0) / 1000
+        return max([member.rebalance_timeout_ms for member in self.members.values()], default=0) / 1000
 
     def elect_leader(self) -> bool:
         """Elect a leader with a parked JoinGroup; return False if there is none."""
@@ -320,15 +320,15 @@ class ClassicGroup:
 
     # Protocols
 
-    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+    def supports(self, protocol_type: str, names: Collection[str]) -> bool:
         """Return True if a member with these protocols could join (semantics 2.2).
 
         A group that all members have left, in PreparingRebalance because of a pending id, accepts any protocol.
         """
         if self.state is State.EMPTY:
-            return bool(protocol_type) and any(True for _ in names)
+            return bool(protocol_type and names)
         members = len(self.members)
-        return protocol_type == self.protocol_type and any(self.supporters.get(name, 0) == members for name in names)
+        return protocol_type == self.protocol_type and members in [self.supporters.get(name, 0) for name in names]
 
     def select_protocol(self) -> str:
         """Return the protocol that most members prefer, of those that all members offer (semantics 2.5).
@@ -341,7 +341,7 @@ class ClassicGroup:
         candidates = {name for name, count in self.supporters.items() if count == members}
         votes: dict[str, int] = {}
         for names, count in self.preferences.items():
-            name = next(name for name in names if name in candidates)
+            name = next(filter(candidates.__contains__, names))
             votes[name] = votes.get(name, 0) + count
         most = max(votes.values())
         winners = [name for name, count in votes.items() if count == most]
@@ -511,7 +511,7 @@ class ClassicGroup:
         return member
 
     def _count(self, member: Member, change: int) -> None:
-        names = tuple(name for name, _ in member.protocols)
+        names = tuple([name for name, _ in member.protocols])
         changed: list[tuple[dict[Any, int], Any]] = [(self.preferences, names)]
         changed += [(self.supporters, name) for name in dict.fromkeys(names)]
         for counts, key in changed:

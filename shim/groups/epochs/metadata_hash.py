@@ -35,7 +35,7 @@ def metadata_hash(topics: Iterable[str], catalogue: Topics) -> int:
             hashes.append((name.encode("utf-16-be", "surrogatepass"), pack("<q", each)))
     if not hashes:
         return 0
-    (of_group,) = _signed(xxhash.xxh3_64_digest(b"".join(each for _, each in sorted(hashes))))
+    (of_group,) = _signed(xxhash.xxh3_64_digest(b"".join([each for _, each in sorted(hashes)])))
     return int(of_group)
 
 

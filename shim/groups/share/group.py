@@ -24,9 +24,9 @@ from kafka_shim.groups.epochs.records import Record
 from kafka_shim.groups.group import Subscription
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.share import assignor, records
+from kafka_shim.groups.share.persister import UNINITIALIZED, Place, SharePersister
 from kafka_shim.groups.share.records import Initialized, Member, Start
 from kafka_shim.groups.share.states import GroupState
-from kafka_shim.groups.share_states import UNINITIALIZED, Place
 from kafka_shim.persistence.records import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupCurrentMemberAssignmentValue,
@@ -46,16 +46,17 @@ class ShareGroup(EpochGroup[Member, Partitions]):
     """State of a share group; implements `Group`.
 
     `initialized` are the partitions with a share state, by topic id: only they are assigned. `starts` are those that
-    requests have set.
+    requests have set. `share_states` are those of the process; None for states of this group alone.
     """
 
-    __slots__ = ("_pending", "initialized", "starts", "topic_names")
+    __slots__ = ("_pending", "initialized", "share_states", "starts", "topic_names")
 
     type = "share"
     record_classes = records.CLASSES
 
-    def __init__(self, group_id: str, shard: Shard) -> None:
+    def __init__(self, group_id: str, shard: Shard, share_states: SharePersister | None = None) -> None:
         super().__init__(group_id, shard)
+        self.share_states = SharePersister() if share_states is None else share_states
         self.topic_names: Counter[str] = Counter()
         """Number of subscribed members per topic."""
         self.initialized: dict[bytes, Initialized] = {}
@@ -166,7 +167,7 @@ class ShareGroup(EpochGroup[Member, Partitions]):
             if topic is not None and self.shard.rules.added_partitions_from_zero:
                 for partition in partitions - topic.partitions:
                     place = Place(self.group_id, topic_id, partition)
-                    self.shard.share_states.reset(place, self.group_epoch, 0)
+                    self.share_states.reset(place, self.group_epoch, 0)
                     starts[topic_id, partition] = Start(self.group_epoch, 0)
         if new_topics:
             self.shard.write(*records.initialized(self.group_id, self.initialized | new_topics))
@@ -181,7 +182,7 @@ class ShareGroup(EpochGroup[Member, Partitions]):
         for topic_id, topic in self.initialized.items():
             for partition in topic.partitions:
                 start = self.starts.get((topic_id, partition), new)
-                self.shard.share_states.initialize(Place(self.group_id, topic_id, partition), *start)
+                self.share_states.initialize(Place(self.group_id, topic_id, partition), *start)
 
     def forget(self, topic_ids: set[bytes]) -> None:
         """Delete the group's states in these topics, and write the record without them."""
@@ -206,7 +207,7 @@ class ShareGroup(EpochGroup[Member, Partitions]):
         """Delete the states, but leave the record that lists them."""
         for topic_id in topic_ids:
             for partition in self.initialized[topic_id].partitions:
-                self.shard.share_states.delete(Place(self.group_id, topic_id, partition))
+                self.share_states.delete(Place(self.group_id, topic_id, partition))
 
     def erase(self) -> None:
         self._drop_states(list(self.initialized))

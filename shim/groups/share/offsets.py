@@ -27,8 +27,8 @@ from kafka_shim.groups.interface import Refusal
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.share import records
 from kafka_shim.groups.share.group import ShareGroup
+from kafka_shim.groups.share.persister import Place
 from kafka_shim.groups.share.records import Initialized, Start
-from kafka_shim.groups.share_states import Place
 
 _NOT_HERE = "This server does not host this topic-partition."
 _NO_ID = bytes(16)
@@ -55,6 +55,7 @@ def alter(shard: Shard, request: AlterShareGroupOffsetsRequest) -> AlterShareGro
         return alter_refused(request, ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     epoch = int(shard.rules.first_epoch_two) if group is None else group.group_epoch
     altered = []
+    resets: list[tuple[Place, int, int]] = []
     previous = {} if group is None else group.initialized
     initialized = dict(previous)
     previous_starts = {} if group is None else group.starts
@@ -69,8 +70,7 @@ def alter(shard: Shard, request: AlterShareGroupOffsetsRequest) -> AlterShareGro
                     AlteredPartition(each.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HERE)
                 )
                 continue
-            place = Place(request.group_id, topic_id, each.partition_index)
-            shard.share_states.reset(place, epoch, each.start_offset)
+            resets.append((Place(request.group_id, topic_id, each.partition_index), epoch, each.start_offset))
             starts[topic_id, each.partition_index] = Start(epoch, each.start_offset)
             topic_state = initialized.get(topic_id, Initialized(topic.topic_name, frozenset()))
             initialized[topic_id] = topic_state._replace(partitions=topic_state.partitions | {each.partition_index})
@@ -82,6 +82,8 @@ def alter(shard: Shard, request: AlterShareGroupOffsetsRequest) -> AlterShareGro
         shard.write(*records.initialized(request.group_id, initialized))
     if starts != previous_starts:
         shard.write(*records.starts(request.group_id, starts))
+    for reset in resets:
+        find(shard, request.group_id, ShareGroup).share_states.reset(*reset)
     return AlterShareGroupOffsetsResponse(responses=altered)
 
 

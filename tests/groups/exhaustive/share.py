@@ -12,8 +12,8 @@ from typing import Any
 
 from kafka_shim.groups.assignors.spec import Partitions
 from kafka_shim.groups.share.group import ShareGroup
+from kafka_shim.groups.share.persister import Place
 from kafka_shim.groups.share.records import Member
-from kafka_shim.groups.share_states import Place
 from tests.groups.context import GROUP
 from tests.groups.exhaustive.epochs import EpochWorld
 from tests.groups.exhaustive.world import TOPIC, Epochs, QuietCluster, ordered
@@ -128,7 +128,7 @@ class ShareWorld(EpochWorld[ShareGroup]):
                 }, f"{client.member_id} does not know what it was assigned"
         for topic_id, topic in group.initialized.items():
             for number in topic.partitions:
-                assert self.shard.share_states.get(Place(GROUP, topic_id, number)) is not None
+                assert group.share_states.get(Place(GROUP, topic_id, number)) is not None
         assert {timer.member_id for timer in self.timers()} == set(group.members), "I10"
 
     def go_on(self, client: Client) -> None:

@@ -2,7 +2,7 @@
 
 Timers fire in any order and at any time, so a state has no time; it has the number of crashes and of changes of the
 topic that may still come. Records never change, so a state keeps the durable ones as they are, and pickles groups,
-timers, share states and clients. Everything else is the same in every state.
+timers and clients. Everything else is the same in every state.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class World(ABC):
 
     def save(self) -> tuple[bytes, dict[Any, Any], dict[str, tuple[bytes, int]]]:
         shard, buffer = self.shard, BytesIO()
-        memory = shard.groups, shard.timers, shard.share_states, self.clients, self.crashes, self.changes
+        memory = shard.groups, shard.timers, self.clients, self.crashes, self.changes
         _Pickler(buffer, self._fixed()).dump(memory)
         return buffer.getvalue(), dict(self.node.durable[0]), dict(self.node.topics.by_name)
 
@@ -65,7 +65,7 @@ class World(ABC):
         memory, durable, topics = saved
         node, shard = self.node, self.shard
         loaded = _Unpickler(BytesIO(memory), self._fixed()).load()
-        groups, shard.timers, shard.share_states, self.clients, self.crashes, self.changes = loaded
+        groups, shard.timers, self.clients, self.crashes, self.changes = loaded
         shard.groups = groups
         node.service.timers = shard.timers
         shard.arm, shard.cancel = shard.timers.arm, shard.timers.cancel

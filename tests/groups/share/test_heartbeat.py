@@ -14,7 +14,7 @@ from kafka_shim.apis.delete_share_group_offsets import RequestTopic as DeletedTo
 from kafka_shim.apis.delete_share_group_offsets import error as delete_refused
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.groups.share_states import Place
+from kafka_shim.groups.share.persister import Place
 from kafka_shim.persistence.records import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupMemberMetadataKey,
@@ -173,10 +173,10 @@ def test_topics_that_come_grow_and_go_make_epochs() -> None:
     settle(member)
     assert (member.epoch, member.assigned) == (6, {("t", 0), ("t", 1)})
     (place,) = [Place(GROUP, topic_id, 1) for topic_id in cluster.share_group.initialized]
-    shard = cluster.share_group.shard
-    assert shard.share_states.get(place) is not None
+    states = cluster.share_group.share_states
+    assert states.get(place) is not None
     cluster.delete_topic("t")
-    assert shard.share_states.get(place) is None
+    assert states.get(place) is None
     settle(member)
     assert member.assigned == set()
     assert cluster.share_group.initialized == {}
@@ -250,7 +250,7 @@ def test_a_group_with_members_is_not_deleted_nor_altered() -> None:
     member.leave()
     assert cluster.service.ask(alter, alter_refused).responses[0].partitions[0].error_code == 0
     (topic_id,) = cluster.share_group.initialized
-    state = cluster.share_group.shard.share_states.get(Place(GROUP, topic_id, 0))
+    state = cluster.share_group.share_states.get(Place(GROUP, topic_id, 0))
     assert state is not None
     assert state.start_offset == 7
     cluster.create("u", 1)
@@ -321,8 +321,8 @@ def test_partitions_that_are_added_start_at_0_from_4_4_on(release: str, added: i
     settle(one)
     topic_id = cluster.topics.topic_id("t")
     assert topic_id is not None
-    shard = cluster.share_group.shard
-    states = [shard.share_states.get(Place(GROUP, topic_id, partition)) for partition in range(2)]
+    share_states = cluster.share_group.share_states
+    states = [share_states.get(Place(GROUP, topic_id, partition)) for partition in range(2)]
     assert [None if state is None else state.start_offset for state in states] == [-1, added]
     assert len(one.assigned) == 2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_shim.groups.share_states import Place
+from kafka_shim.groups.share.persister import Place
 from tests.examples import examples
 from tests.groups.context import GROUP
 
@@ -82,7 +82,7 @@ def test_a_group_settles_with_every_partition_assigned(script: list[tuple[object
     for topic_id, topic in group.initialized.items():
         assert cluster.topics.topic_id(topic.name) == topic_id or topic.name not in group.topic_names
         for number in topic.partitions:
-            assert group.shard.share_states.get(Place(GROUP, topic_id, number)) is not None
+            assert group.share_states.get(Place(GROUP, topic_id, number)) is not None
     epoch = group.group_epoch
     for member in present:
         member.heartbeat()
