@@ -12,9 +12,8 @@ from collections.abc import Iterable
 
 from kafka_shim.apis.consumer_group_heartbeat import TopicPartitions
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.experiments.client_assignors import events
 from kafka_shim.experiments.client_assignors.choice import assignor_of, computers
-from kafka_shim.experiments.client_assignors.delegation import end, in_flight
+from kafka_shim.experiments.client_assignors.delegation import end, in_flight, report
 from kafka_shim.experiments.client_assignors.group import ClientAssignedGroup, Delegation, Subject
 from kafka_shim.experiments.client_assignors.messages import (
     ConsumerGroupInstallAssignmentRequest,
@@ -76,7 +75,7 @@ def prepare(shard: Shard, request: ConsumerGroupPrepareAssignmentRequest) -> Con
     delegation.group_epoch = group.group_epoch
     delegation.subjects = subjects
     delegation.partition_counts = counts
-    events.delegation(group, delegation, "prepared")
+    report(group, delegation, "prepared")
     return ConsumerGroupPrepareAssignmentResponse(
         group_epoch=group.group_epoch,
         assignor_name=assignor_name,
