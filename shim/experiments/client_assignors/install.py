@@ -27,6 +27,7 @@ from kafka_shim.experiments.client_assignors.messages import (
 from kafka_shim.experiments.client_assignors.records import NO_METADATA, AssignedMetadata, metadata_to_bytes
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.consumer import records
+from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.records import Record, Target
 from kafka_shim.groups.interface import Refusal
 from kafka_shim.groups.shard import Shard
@@ -111,8 +112,8 @@ def install(shard: Shard, request: ConsumerGroupInstallAssignmentRequest) -> Con
     end(group, "installed")
     if before is not None:
         changed = {key.member_id: group.targets[key.member_id] for key, _ in written[:-1]}
-        group.trace_target(Target(group.target_epoch, delegation.assignor, group.targets, changed, written))
-        group.trace_state(before)
+        events.target(group, Target(group.target_epoch, delegation.assignor, group.targets, changed, written))
+        events.state(group, before)
     return ConsumerGroupInstallAssignmentResponse()
 
 
