@@ -213,7 +213,7 @@ class GroupOptionsKey(NamedTuple):
 
 class DocumentKey(NamedTuple):
     """Type -5, our own: the description of a topic, or a setting of groups, brokers or features
-    (`document_records.py`).
+    (`own_records.py`).
     """
 
     kind: str

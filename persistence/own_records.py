@@ -1,12 +1,17 @@
 """Values of our own records, of types below zero; the keys are in `keys.py`, and `records.py` encodes and decodes them.
 
-No broker writes them, and no export has them. The type -1, a pending offset, is in `records.py`, and -5, a document, in
-`document_records.py`; -4 belongs to an experiment.
+No broker writes them, and no export has them. The type -1, a pending offset, is in `records.py`; -4 belongs to an
+experiment.
 """
 
 from __future__ import annotations
 
-from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, int64, string, uuid
+from typing import Final
+
+from kafka_shim.apis.wire import Message, Struct, array, boolean, bytes_, field, int8, int16, int32, int64, string, uuid
+
+DOCUMENTS: Final = -1
+"""Number of the store's partition for documents, beside those of `__consumer_offsets`."""
 
 
 class TransactionPartitions(Struct):
@@ -37,6 +42,13 @@ class GroupOptionsValue(Message, key=-3, versions="0"):
 
     ephemeral: bool = field(boolean)
     heartbeat_bound_ms: int = field(int32)
+
+
+class DocumentValue(Message, key=-5, versions="0"):
+    """A document describes a topic, or a setting. `text` is JSON in UTF-8; `shim/broker/documents.py` defines its
+    content."""
+
+    text: bytes = field(bytes_)
 
 
 class ShareStart(Struct):

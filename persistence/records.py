@@ -26,7 +26,6 @@ from kafka_shim.apis.wire import (
     uuid,
 )
 from kafka_shim.apis.wire.primitives import read_uvarint, write_uvarint
-from kafka_shim.persistence.document_records import DocumentValue
 from kafka_shim.persistence.keys import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -63,6 +62,7 @@ from kafka_shim.persistence.keys import (
     group_of,
 )
 from kafka_shim.persistence.own_records import (
+    DocumentValue,
     GroupOptionsValue,
     ShareGroupStartsValue,
     ShareStart,

@@ -111,7 +111,7 @@ func (c *Coordinator) Puppet(group string, topics []string, fields Fields) (Fiel
 	return c.Post("/v1/puppets", with(fields, Fields{"group": group, "topics": topics}))
 }
 
-// Fault makes the coordinator misbehave: error, delay, drop, swallow, close, duplicate, half-open or slow.
+// Fault makes the coordinator misbehave; docs/testing.md has the actions.
 func (c *Coordinator) Fault(action, api string, fields Fields) (Fields, error) {
 	return c.Post("/v1/faults", with(fields, Fields{"action": action, "api": api}))
 }

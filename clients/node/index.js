@@ -76,7 +76,7 @@ export class Coordinator {
     return this.post('/v1/puppets', { ...fields, group, topics })
   }
 
-  // Makes the coordinator misbehave: error, delay, drop, swallow, close, duplicate, half-open or slow.
+  // Makes the coordinator misbehave; docs/testing.md has the actions.
   fault(action, api, fields = {}) {
     return this.post('/v1/faults', { ...fields, action, api })
   }

@@ -132,7 +132,7 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
         "records are acquired that another member has",
         _PARTITION,
         "                if batch.whole.state is not RecordState.AVAILABLE:\n                    continue\n",
-        "                if batch.whole.state in DONE:\n                    continue\n",
+        "                if batch.whole.state > RecordState.ACQUIRED:\n                    continue\n",
         ("share/fetch/*",),
     ),
     Mutant(

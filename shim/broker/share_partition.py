@@ -1,12 +1,12 @@
-"""One partition of one share group: the member, the state and the delivery count of each record in flight.
+"""One partition of one share group: which records members acquire, acknowledge and release, and when they are done.
 
-`now` is monotonic seconds, and the caller passes the batches of the log in. After Kafka's `SharePartition` of 4.2
-(semantics 4.13).
+`share_batches.py` has the records in flight. `now` is monotonic seconds, and the caller passes the batches of the log
+in. After Kafka's `SharePartition` of 4.2 (semantics 4.13).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import groupby
@@ -14,17 +14,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.share_batches import (
-    DONE,
-    EXCEEDED,
-    NOBODY,
-    REJECTED,
-    Dead,
-    InFlightBatch,
-    Offsets,
-    RecordState,
-    Run,
-)
+from kafka_shim.broker.share_batches import EXCEEDED, REJECTED, Dead, InFlight, InFlightBatch, Offsets, RecordState, Run
 from kafka_shim.groups.share.persister import Place, SharePersister, ShareState, StateBatch
 
 _LEAST_THROTTLE: Final = 2
@@ -98,9 +88,8 @@ class Reader(NamedTuple):
 
 
 class SharePartition:
-    """The records of a share partition from `start_offset`, the first offset that is not done, to `next_offset`, the
-    first that no member has ever fetched: these are in flight. `most_deliveries` and `most_in_flight` are the group's
-    limits.
+    """One partition of a share group. `start_offset` is that of the group, or of the log. `most_deliveries` and
+    `most_in_flight` are the group's limits.
 
     The state of `place` outlives this object. Only the object that has read the state last may be used.
     """
@@ -123,29 +112,7 @@ class SharePartition:
         self._epoch = state.epoch
         persister.holders[place] = self
         self.limit(most_deliveries, most_in_flight, dead)
-        self.start_offset = start_offset
-        self._firsts: list[int] = []
-        self._batches: list[InFlightBatch] = []
-        self._completed = 0
-        self._gap: int | None = None
-        """The first offset that is not in the state but may be in the log; None once acquisition has passed all offsets
-        of the state."""
-        self._gap_end = -1
-        expected = start_offset
-        for first, last, delivery_state, count in state.batches:
-            if last < start_offset:
-                continue
-            first = max(first, start_offset)
-            if self._gap is None and first > expected:
-                self._gap = expected
-            expected = last + 1
-            self._add(InFlightBatch(Run(first, last, RecordState(delivery_state), count)))
-            if delivery_state in DONE:
-                self._completed += last - first + 1
-        self.next_offset = expected
-        self._gap_end = expected - 1
-        self._has_available = bool(self._batches)
-        self._advance()
+        self.in_flight = InFlight(start_offset, state.batches)
 
     def limit(self, most_deliveries: int, most_in_flight: int, dead: list[Dead] | None = None) -> None:
         """Set the limits of the group, which count from the next acquisition on. `dead` takes the records that the
@@ -169,18 +136,10 @@ class SharePartition:
     def first_to_fetch(self) -> int | None:
         """Return the first offset to fetch: of the first record that is available again, else of the first new one.
         None while the limit of records in flight is reached."""
-        if self._has_available:
-            gap = self._open_gap
-            for batch in self._batches:
-                if gap is not None:
-                    if batch.first > gap:
-                        return gap
-                    gap = max(batch.last + 1, gap)
-                for run in batch.runs:
-                    if run.state is RecordState.AVAILABLE:
-                        return run.first
-            self._has_available = False
-        return self.next_offset if self._size < self.most_in_flight else None
+        available = self.in_flight.first_available()
+        if available is not None:
+            return available
+        return self.in_flight.next_offset if self.in_flight.size < self.most_in_flight else None
 
     # Acquiring
 
@@ -192,27 +151,22 @@ class SharePartition:
         Available records before the first batch are no longer in the log: they were compacted, and are done. Those of
         `aborted` transactions are done at once.
         """
-        room, last = min(reader.max_records, self.most_in_flight - self._size), batches[-1].last
+        flight = self.in_flight
+        room, last = min(reader.max_records, self.most_in_flight - flight.size), batches[-1].last
         if room <= 0:
-            if fetch_offset >= self.next_offset:
+            if fetch_offset >= flight.next_offset:
                 return []
-            room, last = min(reader.max_records, self.next_offset - fetch_offset), min(last, self.next_offset - 1)
+            room, last = min(reader.max_records, flight.next_offset - fetch_offset), min(last, flight.next_offset - 1)
         first = batches[0].first
         if fetch_offset < first:
-            self._archive(fetch_offset, first - 1)
-        at = bisect_right(self._firsts, first) - 1
-        base = first
-        if at < 0:
-            base = max(first, self.start_offset)
-        elif self._batches[at].last >= first:
-            base = self._firsts[at]
-        known = self._batches[bisect_left(self._firsts, base) : bisect_right(self._firsts, last)]
+            flight.archive(fetch_offset, first - 1)
+        base, known = flight.overlap(first, last)
         acquired_batches, left, is_throttled = self._acquire_known(reader, known, batches, base, first, last, room)
         beyond = known[-1].last + 1 if known else base
         if left > 0 and not is_throttled and beyond <= last:
             acquired_batches += self._acquire_new(reader, batches, beyond, last, left)
         if acquired_batches:
-            self._move_gap(acquired_batches[-1].last + 1)
+            flight.move_gap(acquired_batches[-1].last + 1)
         return self._without(aborted, acquired_batches) if aborted else acquired_batches
 
     def _acquire_known(
@@ -232,7 +186,7 @@ class SharePartition:
         for batch in known:
             if acquired >= left:
                 break
-            if self._open_gap is not None:
+            if self.in_flight.open_gap is not None:
                 if gap < batch.first:
                     new = self._acquire_new(reader, batches, gap, batch.first - 1, left - acquired)
                     acquired_batches += new
@@ -309,7 +263,7 @@ class SharePartition:
         if left < last - first + 1:
             index = bisect_right(batches, first + left - 1, key=lambda each: each.first) - 1
             end = batches[max(index, 0)].last
-            if self._open_gap is not None:
+            if self.in_flight.open_gap is not None:
                 end = min(end, last)
         bounds = [first]
         if reader.whole_batches:
@@ -321,21 +275,19 @@ class SharePartition:
                 acquired_batches.append(self._begin(reader, begin, bound - 1))
                 begin = bound
         acquired_batches.append(self._begin(reader, begin, end))
-        if self._batches[0].first == first:
-            self.start_offset = first
-        self.next_offset = max(self.next_offset, end + 1)
+        self.in_flight.extend(first, end)
         if not reader.whole_batches and end - first + 1 > left:
-            batch = self._batches[bisect_left(self._firsts, first)]
+            batch = self.in_flight.at(first)
             batch.tracked = True
             for rest in batch.between(first + left, end):
-                rest.state, rest.count, rest.member_id, rest.deadline = RecordState.AVAILABLE, 0, NOBODY, inf
-            self._has_available = True
+                rest.count = 0
+                self.in_flight.give_up(rest, RecordState.AVAILABLE)
             acquired_batches = [AcquiredBatch(first, first + left - 1, 1)]
         return acquired_batches
 
     def _begin(self, reader: Reader, first: int, last: int) -> AcquiredBatch:
         run = Run(first, last, RecordState.AVAILABLE, 0)
-        self._add(InFlightBatch(run))
+        self.in_flight.add(InFlightBatch(run))
         return self._lock(reader, run)
 
     def _lock(self, reader: Reader, run: Run) -> AcquiredBatch:
@@ -356,8 +308,8 @@ class SharePartition:
                 if each.last > last:
                     rest.append(each._replace(first=last + 1))
             acquired_batches = rest
-            self._archive(first, last, RecordState.ACQUIRED)
-        self._advance()
+            self.in_flight.archive(first, last, RecordState.ACQUIRED)
+        self.in_flight.advance()
         return acquired_batches
 
     # Acknowledging
@@ -373,7 +325,7 @@ class SharePartition:
         changes: list[tuple[Run, Acknowledge]] = []
         before = -1
         for batch in batches:
-            if batch.last < self.start_offset:
+            if batch.last < self.in_flight.start_offset:
                 continue
             if batch.first <= before:
                 raise Refused(ErrorCode.INVALID_RECORD_STATE, _NO_OFFSET)
@@ -391,22 +343,19 @@ class SharePartition:
 
     def _acknowledged(self, batch: ShareAcknowledgementBatch) -> list[InFlightBatch]:
         """Return the batches in flight that an acknowledgement is about. Raises `Refused`."""
-        at = bisect_right(self._firsts, batch.first) - 1
-        if at < 0 and batch.first < self.start_offset:
-            at = bisect_right(self._firsts, self.start_offset) - 1
-        if at < 0:
+        parts = self.in_flight.from_before(batch.first, batch.last)
+        if not parts:
             raise Refused(
                 ErrorCode.INVALID_RECORD_STATE,
                 "Batch record not found. The request batch offsets are not found in the cache.",
             )
-        parts = self._batches[at : bisect_right(self._firsts, batch.last)]
         for which, offset in (("first", batch.first), ("last", batch.last)):
             if parts[-1].last < offset:
                 raise Refused(
                     ErrorCode.INVALID_REQUEST,
                     f"Batch record not found. The {which} offset in request is past acquired records.",
                 )
-        return [each for each in parts if each.last >= self.start_offset]
+        return [each for each in parts if each.last >= self.in_flight.start_offset]
 
     def _said_of(
         self, member_id: str, batch: InFlightBatch, said: ShareAcknowledgementBatch
@@ -421,7 +370,7 @@ class SharePartition:
                 yield batch.whole, Acknowledge(said.types[0])
                 return
             batch.tracked = True
-        first, last = max(batch.first, said.first, self.start_offset), min(batch.last, said.last)
+        first, last = max(batch.first, said.first, self.in_flight.start_offset), min(batch.last, said.last)
         for run in batch.between(first, last):
             if run.state is not RecordState.ACQUIRED:
                 raise Refused(ErrorCode.INVALID_RECORD_STATE, _NO_OFFSET)
@@ -443,61 +392,19 @@ class SharePartition:
     def release(self, member_id: str) -> bool:
         """Release the records of a member that has left: available again, or done after their last delivery. Return
         True if it had any. Raises `Refused` if the state was altered or deleted."""
-        runs = [run for run in self._acquired() if run.member_id == member_id]
+        runs = [run for run in self.in_flight.acquired if run.member_id == member_id]
         self._check_state(runs)
         return self._release(runs)
 
     def expire(self, now: float) -> bool:
         """Release the records whose lock has expired: available again, or done after their last delivery. Return True
         if there were any."""
-        return self._release([run for run in self._acquired() if run.deadline <= now])
-
-    def truncate(self, log_start: int) -> None:
-        """Follow the start of the log to `log_start`: available records before it are done, acquired ones stay
-        locked."""
-        if log_start <= self.start_offset:
-            return
-        self._completed -= self._done_between(self.start_offset, log_start - 1)
-        start, self.start_offset = self.start_offset, log_start
-        self._archive(start, log_start - 1)
-        for batch in self._batches:
-            if batch.first < log_start <= batch.last:
-                # The two parts of the batch have different states from now on.
-                batch.tracked = True
-                list(batch.between(log_start, batch.last))
-        self.next_offset = max(self.next_offset, log_start)
+        return self._release([run for run in self.in_flight.acquired if run.deadline <= now])
 
     @property
     def next_deadline(self) -> float:
         """Return the time at which the first lock expires, infinity if nothing is acquired."""
-        return min((run.deadline for run in self._acquired()), default=inf)
-
-    def states(self) -> Iterator[tuple[Offsets, RecordState, int]]:
-        """Yield the records in flight, run by run."""
-        for batch in self._batches:
-            for run in batch.runs:
-                yield Offsets(run.first, run.last), run.state, run.count
-
-    @property
-    def _size(self) -> int:
-        """Return the number of offsets in flight."""
-        return max(0, self.next_offset - self.start_offset) if self._batches else 0
-
-    @property
-    def _open_gap(self) -> int | None:
-        return self._gap if self._gap_end == self.next_offset - 1 else None
-
-    def _move_gap(self, offset: int) -> None:
-        if self._gap is not None:
-            self._gap = offset if self._gap_end == self.next_offset - 1 and offset <= self._gap_end else None
-
-    def _add(self, batch: InFlightBatch) -> None:
-        at = bisect_left(self._firsts, batch.first)
-        self._firsts.insert(at, batch.first)
-        self._batches.insert(at, batch)
-
-    def _acquired(self) -> Iterator[Run]:
-        return (run for batch in self._batches for run in batch.runs if run.state is RecordState.ACQUIRED)
+        return min((run.deadline for run in self.in_flight.acquired), default=inf)
 
     def _release(self, runs: list[Run]) -> bool:
         for run in runs:
@@ -508,35 +415,12 @@ class SharePartition:
     def _give_up(self, run: Run, state: RecordState, cause: str = "") -> None:
         """Release a run from its member. It is done, not available, after its last delivery, or if it is no longer in
         the log. `cause`, unless empty: it is dead."""
-        if state is RecordState.AVAILABLE and (run.count >= self.most_deliveries or run.last < self.start_offset):
+        start_offset = self.in_flight.start_offset
+        if state is RecordState.AVAILABLE and (run.count >= self.most_deliveries or run.last < start_offset):
             state, cause = RecordState.ARCHIVED, EXCEEDED
-        if cause and self._dead is not None and run.last >= self.start_offset:
-            self._dead.append(Dead(self.place, Offsets(max(run.first, self.start_offset), run.last), run.count, cause))
-        run.member_id, run.deadline = NOBODY, inf
-        self._change(run, state)
-
-    def _change(self, run: Run, state: RecordState) -> None:
-        run.state = state
-        if state is RecordState.AVAILABLE:
-            self._has_available = True
-        elif state in DONE:
-            self._completed += max(0, run.last - max(run.first, self.start_offset) + 1)
-
-    def _archive(self, first: int, last: int, state: RecordState = RecordState.AVAILABLE) -> None:
-        """Archive the records of these offsets that are in this state."""
-        at = max(0, bisect_right(self._firsts, first) - 1)
-        for batch in self._batches[at : bisect_right(self._firsts, last)]:
-            if batch.last < first or not any(run.state is state for run in batch.runs):
-                continue
-            batch.tracked |= not batch.is_within(first, last)
-            for run in batch.between(max(first, batch.first), min(last, batch.last)):
-                if run.state is state:
-                    run.member_id, run.deadline = NOBODY, inf
-                    self._change(run, RecordState.ARCHIVED)
-
-    def _done_between(self, first: int, last: int) -> int:
-        runs = (run for batch in self._batches for run in batch.runs if run.state in DONE)
-        return sum(max(0, min(run.last, last) - max(run.first, first) + 1) for run in runs)
+        if cause and self._dead is not None and run.last >= start_offset:
+            self._dead.append(Dead(self.place, Offsets(max(run.first, start_offset), run.last), run.count, cause))
+        self.in_flight.give_up(run, state)
 
     # The state
 
@@ -555,27 +439,8 @@ class SharePartition:
         changed = [StateBatch(run.first, run.last, int(run.state), run.count) for run in runs]
         state = self._persister.get(self.place)
         if changed and state is not None and state.epoch <= self._epoch:
-            state.write(self.start_offset, self._completed, sorted(changed))
-        self._advance()
-
-    def _advance(self) -> None:
-        """Move the start of the group beyond the records that are done."""
-        passed, start = 0, self.start_offset
-        for batch in self._batches:
-            if self._open_gap is not None and batch.last >= self._open_gap:
-                break
-            pending = next((run.first for run in batch.runs if run.state not in DONE), None)
-            if pending is not None:
-                if passed or pending > batch.first:
-                    start = pending
-                break
-            passed, start = passed + 1, batch.last + 1
-        if start > self.start_offset:
-            self._completed -= self._done_between(self.start_offset, start - 1)
-            self.start_offset = start
-            self.next_offset = max(self.next_offset, start)
-        if passed:
-            del self._batches[:passed], self._firsts[:passed]
+            state.write(self.in_flight.start_offset, self.in_flight.completed, sorted(changed))
+        self.in_flight.advance()
 
 
 def _size(batches: Iterable[AcquiredBatch]) -> int:

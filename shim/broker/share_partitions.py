@@ -107,7 +107,7 @@ class SharePartitions:
             )
         else:
             shared.limit(**self._limits(session.group_id))
-        shared.truncate(partition.log.start_offset)
+        shared.in_flight.truncate(partition.log.start_offset)
         return partition, shared
 
     def _known(self, session: ShareSession, spot: Spot) -> SharePartition | None:
@@ -209,7 +209,7 @@ class SharePartitions:
         if is_renewal and self._setting(session.group_id, "share.renew.acknowledge.enable").lower() == "false":
             return PartitionError(ErrorCode.INVALID_RECORD_STATE)
         shared.limit(**self._limits(session.group_id))
-        shared.truncate(partition.log.start_offset)
+        shared.in_flight.truncate(partition.log.start_offset)
         deadline = now + self.lock_ms(session.group_id) / 1000
         was_full = shared.first_to_fetch() is None
         try:

@@ -13,9 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from kafka_shim.control.access import Bearer, OwnOrigin
 from kafka_shim.control.api import make_routes
-from kafka_shim.control.bearer import Bearer
-from kafka_shim.control.origin import OwnOrigin
 from kafka_shim.control.problems import Problem
 from kafka_shim.control.unread import CloseIfUnread
 from kafka_shim.control.workbench import Workbench

@@ -10,8 +10,7 @@ from itertools import count
 from math import inf
 from typing import Any, Final, Literal
 
-from kafka_shim.lab.blocks import Block
-from kafka_shim.lab.interception import Facts, Interception, Match, Unmatchable
+from kafka_shim.lab.interception import Block, Facts, Interception, Match, Unmatchable
 from kafka_shim.server.exchange import Exchange
 
 Point = Literal["request", "answer"]

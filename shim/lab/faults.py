@@ -27,9 +27,9 @@ from math import inf
 from typing import Any, Final, Literal
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.lab.blocks import Block
 from kafka_shim.lab.interception import (
     MATCH_FIELDS,
+    Block,
     Facts,
     Interception,
     Match,

@@ -7,13 +7,14 @@ A `Match` selects requests; the first `Intercept` that wants a request takes it 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import trio
 
@@ -160,6 +161,21 @@ class Intercept(Protocol):
 
     def answer(self, exchange: Exchange, facts: Facts, data: bytes, now: float) -> bool:
         """Return True to take the exchange over before its answer `data` leaves; as above."""
+
+
+class Block(ABC):
+    """An effect on the coordinator, such as a fault, a barrier or killed clients, until its own method ends it or a
+    `with` block does."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end()
+
+    @abstractmethod
+    def _end(self) -> None:
+        """End the effect; a second call does nothing."""
 
 
 class Interception:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from kafka_shim.lab.blocks import Block
-from kafka_shim.lab.interception import Facts, Interception
+from kafka_shim.lab.interception import Block, Facts, Interception
 from kafka_shim.lab.sessions import intervened
 from kafka_shim.lab.snapshots import snapshot
 from kafka_shim.server.connection import Connection, State

@@ -26,7 +26,7 @@ import trio
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.outbox import Failure, Outbox, WhenDurable
-from kafka_shim.persistence.document_records import DOCUMENTS
+from kafka_shim.persistence.own_records import DOCUMENTS
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.store import Entry, FencedError, Store, StoreError, records_of, unwritable
 from kafka_shim.server.connection import Call

@@ -23,7 +23,7 @@ from kafka_shim.broker.documents import Documents
 from kafka_shim.broker.settings import Format
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
 from kafka_shim.groups.outbox import Outbox
-from kafka_shim.persistence.document_records import DOCUMENTS
+from kafka_shim.persistence.own_records import DOCUMENTS
 from kafka_shim.persistence.records import DocumentKey, DocumentValue
 from kafka_shim.persistence.store import StoreError
 from kafka_shim.server.durability import Durability

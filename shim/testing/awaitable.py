@@ -17,8 +17,8 @@ from typing import Any, Self, TypeVar
 import sniffio
 
 from kafka_shim.lab import arguments
-from kafka_shim.lab.blocks import Block
 from kafka_shim.lab.group_waits import LOOK_SECONDS, TIMEOUT, OwnedPartitions
+from kafka_shim.lab.interception import Block
 from kafka_shim.lab.snapshots import GroupSnapshot
 from kafka_shim.testing.coordinator import Coordinator
 from kafka_shim.testing.handles import BarrierView, FaultView, GroupView

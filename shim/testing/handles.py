@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
-from kafka_shim.lab.blocks import Block
 from kafka_shim.lab.faults import Fault, Firing
 from kafka_shim.lab.group_waits import LOOK_SECONDS, TIMEOUT, GroupWaits, NotReached, OwnedPartitions
+from kafka_shim.lab.interception import Block
 from kafka_shim.lab.killed import Killed
 from kafka_shim.lab.snapshots import GroupSnapshot
 from kafka_shim.testing.calls import explains_calls

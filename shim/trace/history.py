@@ -13,20 +13,12 @@ from typing import Any, Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.clients import (
-    Library,
-    library_of,
-    library_of_consumer,
-    library_of_id,
-    library_of_software,
-    refined,
-    shows_poll_interval,
-)
+from kafka_shim.trace.clients import Library, library_of, library_of_consumer, refined
 from kafka_shim.trace.completeness import Missing
 from kafka_shim.trace.epochs import Epochs
 from kafka_shim.trace.members import Commit, Member
 from kafka_shim.trace.moves import Partition, compare, owners_of
-from kafka_shim.trace.rebalance import OF_TOPIC, Join, Rebalance
+from kafka_shim.trace.rebalance import OF_TOPIC, Rebalance
 from kafka_shim.trace.reconciliation import AWAY
 from kafka_shim.trace.refusals import JOINS, Refusals
 from kafka_shim.trace.unreleased import Holders
@@ -39,8 +31,6 @@ _JOINED: Final = frozenset({"added", "replaced"})
 _GONE: Final = frozenset({"left", "expired", "removed", "fenced", "gone"})
 _RESTART_S: Final = 2.0
 """No process restarts twice in so short a time: two that run replace each other."""
-_EARLY: Final = 0.9
-"""A member that missed its poll interval leaves at the end of it; its last sign of polling may come a little later."""
 _LOST: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -54,8 +44,6 @@ _LOST: Final = frozenset(
 """Errors of a commit after which other members read its records again."""
 _OF_REBALANCES: Final = frozenset({"state", "round", "assignment", "epoch", "target"})
 """Events about a rebalance, not about one member."""
-_LEAVES: Final = frozenset({-1, AWAY})
-"""The member epochs of a consumer that leaves."""
 MISSED_POLL: Final = "poll timeout"
 """The reason, or a part of it, of a member that left because its application did not poll in time."""
 ENDED_BY_TEST: Final = "ended by a test"
@@ -242,18 +230,9 @@ class GroupHistory:
             # A relay writes no `state` event: the round is the first event of the rebalance.
             initial = bool(event.get("inferred")) and not self._generation_members and not self.is_of_log
             current = self._begin(event, started, initial=initial)
-        current.ended = event["ended"] + shift
-        self.generation = current.generation = event["generation"]
-        current.leader = event["leader"]
-        self.protocol = current.protocol = event["protocol"] or ""
-        current.eager = "cooperative" not in self.protocol
-        current.members = self._generation_members = tuple(event["members"])
-        current.size = self.size = event.get("size")
-        current.dropped = tuple(event["dropped"])
-        current.joins = [
-            Join(each["member_id"], each["ms"] / 1000, current.called.get(each["member_id"]))
-            for each in event["waited_for"]
-        ]
+        current.end_round(event, shift)
+        self.generation, self.protocol = current.generation, current.protocol
+        self._generation_members, self.size = current.members, current.size
         self.present = dict.fromkeys(event["members"])
         if not current.members:
             self.owners, self.revoked = {}, {}
@@ -294,23 +273,15 @@ class GroupHistory:
 
     def _member(self, event: Mapping[str, Any], at: float, shift: float) -> None:
         member = self.member(event["member_id"])
-        member.client_id = event["client_id"] or member.client_id
-        member.client_host = event["client_host"] or member.client_host
-        member.instance_id = event["instance_id"]
-        if member.library is Library.UNKNOWN:
-            member.library, member.version = library_of_id(member.client_id)
+        member.take_names(event)
         change = event["change"]
-        member.session_timeout_ms = event.get("session_timeout_ms", member.session_timeout_ms)
-        member.rebalance_timeout_ms = event.get("rebalance_timeout_ms", member.rebalance_timeout_ms)
         if self.is_of_log:
             self._member_of_log(member, event, at)
         if change in _JOINED:
             if member.ended is not None:
                 if member.leaves_late or self._has_left_and_lives(member):
                     self.missed_poll(member)
-                member.earlier = member.memberships
-                member.ended, member.how, member.reason, member.leaves_late = None, "", "", False
-                member.away = None
+                member.begin_again()
             member.joined = at
             self.ended_by_test.discard(member.member_id)
             self.present[member.member_id] = None
@@ -390,7 +361,7 @@ class GroupHistory:
             member = self.members.get(member_id)
             self.refusals.join(event, at, Library.UNKNOWN if member is None else member.library)
         if "software" in event and member_id:
-            self._software(self.member(member_id), event["software"])
+            self.member(member_id).take_software(event["software"])
         sender = self.members.get(member_id or self.joined_on.get(event.get("conn", -1), ""))
         if sender is not None:
             sender.library = refined(sender.library, api, event["version"])
@@ -425,24 +396,12 @@ class GroupHistory:
                 event, at, "" if by is None else by.member_id, Library.UNKNOWN if by is None else by.library
             )
 
-    def _software(self, member: Member, software: str) -> None:
-        library, version = library_of_software(software)
-        member.library, member.version = library or member.library, version or member.version
-
     def _on_error(self, event: Mapping[str, Any], at: float) -> None:
         """Learn from an error that a process still runs whose member is no longer in the group."""
         member = self.members.get(event["member"] or event["request"].get("member_id") or "")
         if member is None:
             return
-        has_lost = member.ended is not None and member.how in ("expired", "removed", "fenced")
-        if has_lost and member.lingered is None:
-            member.lingered, member.lingered_by = at, event["api"]
-        # librdkafka sends no heartbeat once its application has missed the poll, and leaves at the next poll. A process
-        # that was only paused sends a heartbeat first.
-        if member.how == "expired" and event["request"].get("member_epoch") in _LEAVES:
-            member.leaves_late = True
-        if event["request"].get("member_epoch") in _LEAVES and member.ended is None:
-            member.departure_refused = True
+        member.take_refusal(event, at)
         is_fenced = event["error"] == ErrorCode.FENCED_INSTANCE_ID or (
             member.how == "fenced" and event["error"] == ErrorCode.UNKNOWN_MEMBER_ID
         )
@@ -474,19 +433,10 @@ class GroupHistory:
         if not member_id:
             return
         member = self.member(member_id)
-        member.client_id = member.client_id or event["client_id"]
-        member.process = event["client_id"] or ""
+        member.take_join(event)
         if not event["error"]:
-            member.beaten = None
             self.protocol_type = request.get("protocol_type") or self.protocol_type
-        # Later requests have told more than a JoinGroup does.
-        if member.library is Library.UNKNOWN:
-            member.library = library_of(request, event["version"])
-        member.protocols = tuple(each["name"] for each in request.get("protocols") or ())
         self._came_on(member, event["conn"])
-        member.session_timeout_ms = request["session_timeout_ms"]
-        timeout = request["rebalance_timeout_ms"]
-        member.rebalance_timeout_ms = timeout if timeout >= 0 else request["session_timeout_ms"]
         current = self.current
         if not event["error"] and current is not None and event["answer"]["generation_id"] == current.generation:
             current.arrived[member_id] = event["arrived"] + shift
@@ -506,20 +456,10 @@ class GroupHistory:
             if before.lingered is None:
                 before.lingered, before.lingered_by = member.joined or before.ended, "JoinGroup"
             # A static member does not leave: it only stops its heartbeats.
-            if before.instance_id and before.lingered_by == "JoinGroup" and self._has_missed_poll(before):
+            if before.instance_id and before.lingered_by == "JoinGroup" and before.has_missed_poll(self.protocol_type):
                 self.missed_poll(before)
-        elif before.how == "left" and not before.reason and self._has_missed_poll(before):
+        elif before.how == "left" and not before.reason and before.has_missed_poll(self.protocol_type):
             self.missed_poll(before)
-
-    def _has_missed_poll(self, member: Member) -> bool:
-        interval = member.rebalance_timeout_ms
-        if self.protocol_type not in ("", "consumer"):
-            # Only a consumer polls.
-            return False
-        if not shows_poll_interval(member.library) or interval is None or member.polled is None:
-            return member.library is Library.AIOKAFKA and member.how == "left"
-        assert member.ended is not None
-        return member.ended - member.polled >= _EARLY * interval / 1000
 
     def missed_poll(self, member: Member) -> None:
         """Note that a member left or fell silent because its application did not poll in time, as requests show."""
@@ -530,18 +470,13 @@ class GroupHistory:
                 break
 
     def _has_left_and_lives(self, member: Member) -> bool:
-        """True if a consumer of KIP-848 that is back under its id, so was not restarted, had stayed for longer than its
-        poll interval: it missed its poll. One that unsubscribes and subscribes after so long shows the same. The poll
+        """True if a consumer of KIP-848 that is back under its id, so was not restarted, had missed its poll. The poll
         interval of a share consumer does not show.
         """
         # A log has no poll interval, and little else brings a consumer back under its id.
         if self.kind == "share" or (self.is_of_log and self.epochs is not None):
             return member.how == "left"
-        # A static consumer says that it leaves for a while, and is expelled when its session ends.
-        departure = member.away if member.how == "expired" else member.ended if member.how == "left" else None
-        if self.epochs is None or departure is None or not member.rebalance_timeout_ms:
-            return False
-        return departure - (member.joined or departure) >= _EARLY * member.rebalance_timeout_ms / 1000
+        return self.epochs is not None and member.outstayed_poll
 
     def _leave_reason(self, member_id: str, reason: str) -> None:
         member = self.members.get(member_id)

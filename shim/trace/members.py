@@ -6,16 +6,22 @@ Times are seconds of Unix time, timeouts milliseconds.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from kafka_shim.trace.clients import Library
+from kafka_shim.trace.clients import Library, library_of, library_of_id, library_of_software, shows_poll_interval
+from kafka_shim.trace.reconciliation import AWAY
 
 COMMITS: Final = 1_000
 """Largest number of commits of a member."""
 _BEATS: Final = 8
 _AT_ONCE: Final = 0.1
+_EARLY: Final = 0.9
+"""A member that missed its poll interval leaves at the end of it; its last sign of polling may come a little later."""
+_LEAVES: Final = frozenset({-1, AWAY})
+"""The member epochs of a consumer that leaves."""
 _UUID: Final = len("-00000000-0000-0000-0000-000000000000")
 
 
@@ -101,6 +107,73 @@ class Member:
     """
     earlier: list[Membership] = field(default_factory=list)
     """Its earlier memberships: a fenced consumer of KIP-848 returns under its member id."""
+
+    def take_names(self, event: Mapping[str, Any]) -> None:
+        """Take the names and timeouts of a `member` event."""
+        self.client_id = event["client_id"] or self.client_id
+        self.client_host = event["client_host"] or self.client_host
+        self.instance_id = event["instance_id"]
+        if self.library is Library.UNKNOWN:
+            self.library, self.version = library_of_id(self.client_id)
+        self.session_timeout_ms = event.get("session_timeout_ms", self.session_timeout_ms)
+        self.rebalance_timeout_ms = event.get("rebalance_timeout_ms", self.rebalance_timeout_ms)
+
+    def take_join(self, event: Mapping[str, Any]) -> None:
+        """Take its JoinGroup and the answer."""
+        request = event["request"]
+        self.client_id = self.client_id or event["client_id"]
+        self.process = event["client_id"] or ""
+        if not event["error"]:
+            self.beaten = None
+        # Later requests have told more than a JoinGroup does.
+        if self.library is Library.UNKNOWN:
+            self.library = library_of(request, event["version"])
+        self.protocols = tuple(each["name"] for each in request.get("protocols") or ())
+        self.session_timeout_ms = request["session_timeout_ms"]
+        timeout = request["rebalance_timeout_ms"]
+        self.rebalance_timeout_ms = timeout if timeout >= 0 else request["session_timeout_ms"]
+
+    def take_software(self, software: str) -> None:
+        """Take the name and version of its library, as an ApiVersions has them."""
+        library, version = library_of_software(software)
+        self.library, self.version = library or self.library, version or self.version
+
+    def take_refusal(self, event: Mapping[str, Any], at: float) -> None:
+        """Take an error in the answer to one of its requests: its process still runs."""
+        if self.ended is not None and self.how in ("expired", "removed", "fenced") and self.lingered is None:
+            self.lingered, self.lingered_by = at, event["api"]
+        if event["request"].get("member_epoch") in _LEAVES:
+            # librdkafka sends no heartbeat once its application has missed the poll, and leaves at the next poll. A
+            # process that was only paused sends a heartbeat first.
+            self.leaves_late = self.leaves_late or self.how == "expired"
+            self.departure_refused = self.departure_refused or self.ended is None
+
+    def begin_again(self) -> None:
+        """Begin another membership under the same id."""
+        self.earlier = self.memberships
+        self.ended, self.how, self.reason, self.leaves_late, self.away = None, "", "", False, None
+
+    def has_missed_poll(self, protocol_type: str) -> bool:
+        """Return True if its application had not polled for its poll interval when its membership ended."""
+        interval = self.rebalance_timeout_ms
+        if protocol_type not in ("", "consumer"):
+            # Only a consumer polls.
+            return False
+        if not shows_poll_interval(self.library) or interval is None or self.polled is None:
+            return self.library is Library.AIOKAFKA and self.how == "left"
+        assert self.ended is not None
+        return self.ended - self.polled >= _EARLY * interval / 1000
+
+    @property
+    def outstayed_poll(self) -> bool:
+        """True if it stayed for longer than its poll interval, and left. A consumer that unsubscribes and subscribes
+        after so long shows the same as one that missed its poll.
+        """
+        # A static consumer says that it leaves for a while, and is expelled when its session ends.
+        departure = self.away if self.how == "expired" else self.ended if self.how == "left" else None
+        if departure is None or not self.rebalance_timeout_ms:
+            return False
+        return departure - (self.joined or departure) >= _EARLY * self.rebalance_timeout_ms / 1000
 
     def heard(self, at: float) -> None:
         """Take an accepted heartbeat."""

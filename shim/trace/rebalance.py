@@ -8,8 +8,9 @@ Times are seconds on the coordinator's clock. Source: the terms of `docs/trace.m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafka_shim.trace.moves import Moved, Partition
 
@@ -99,6 +100,21 @@ class Rebalance:
     """Of a rebalance from a log, the first and the last line about it, or the record of `__consumer_offsets`."""
     size: int | None = None
     """Number of members, if a log has it; `members` may lack some."""
+
+    def end_round(self, event: Mapping[str, Any], shift: float) -> None:
+        """Take a `round` event; `shift` is the difference of its clock to Unix time."""
+        self.ended = event["ended"] + shift
+        self.generation = event["generation"]
+        self.leader = event["leader"]
+        self.protocol = event["protocol"] or ""
+        self.eager = "cooperative" not in self.protocol
+        self.members = tuple(event["members"])
+        self.size = event.get("size")
+        self.dropped = tuple(event["dropped"])
+        self.joins = [
+            Join(each["member_id"], each["ms"] / 1000, self.called.get(each["member_id"]))
+            for each in event["waited_for"]
+        ]
 
     @property
     def is_of_topic(self) -> bool:

@@ -52,11 +52,7 @@ def acquire(
 
 def offsets_of(partition: SharePartition) -> dict[int, tuple[RecordState, int]]:
     """State and delivery count of each offset in flight."""
-    return {
-        offset: (state, count)
-        for part, state, count in partition.states()
-        for offset in range(part.first, part.last + 1)
-    }
+    return {offset: (run.state, run.count) for run in partition.in_flight for offset in range(run.first, run.last + 1)}
 
 
 def say(partition: SharePartition, kind: int, first: int, last: int | None = None, *, member: str = "m") -> bool:
@@ -87,18 +83,18 @@ def test_after_its_last_delivery_a_record_is_done() -> None:
         assert acquire(partition, batches=[Offsets(0, 0)]) == [AcquiredBatch(0, 0, count)]
         say(partition, RELEASE, 0)
     assert acquire(partition, batches=[Offsets(0, 0)]) == []
-    assert (partition.start_offset, partition.first_to_fetch()) == (1, 1)
+    assert (partition.in_flight.start_offset, partition.first_to_fetch()) == (1, 1)
 
 
 def test_the_group_starts_after_the_done_records() -> None:
     partition = shared()
     acquire(partition)
     say(partition, ACCEPT, 2, 3)
-    assert partition.start_offset == 0
+    assert partition.in_flight.start_offset == 0
     say(partition, REJECT, 0)
-    assert partition.start_offset == 1
+    assert partition.in_flight.start_offset == 1
     say(partition, GAP, 1)
-    assert partition.start_offset == 4
+    assert partition.in_flight.start_offset == 4
     assert not say(partition, ACCEPT, 0, 2), "what is past is not looked at"
 
 
@@ -114,10 +110,10 @@ def test_the_state_keeps_acknowledgements_and_the_start_of_the_group() -> None:
     assert (state.start_offset, state.completed) == (2, 1)
     successor = shared(states)
     assert not partition.is_current
-    assert successor.start_offset == 2
-    assert list(successor.states()) == [
-        (Offsets(2, 2), RecordState.AVAILABLE, 1),
-        (Offsets(4, 4), RecordState.ACKNOWLEDGED, 1),
+    assert successor.in_flight.start_offset == 2
+    assert [(run.first, run.last, run.state, run.count) for run in successor.in_flight] == [
+        (2, 2, RecordState.AVAILABLE, 1),
+        (4, 4, RecordState.ACKNOWLEDGED, 1),
     ]
     assert acquire(successor, "other") == [AcquiredBatch(2, 2, 2), AcquiredBatch(3, 3, 1), AcquiredBatch(5, 9, 1)]
 
@@ -179,7 +175,7 @@ def test_a_batch_is_divided_only_if_it_may_be() -> None:
     assert acquire(shared(), records=3) == [AcquiredBatch(0, 4, 1)]
     partition = shared()
     assert acquire(partition, records=7, whole=0) == [AcquiredBatch(0, 6, 1)]
-    assert partition.next_offset == 10, "the batch in flight is whole, and its rest is available"
+    assert partition.in_flight.next_offset == 10, "the batch in flight is whole, and its rest is available"
     assert acquire(partition, "other", records=7, whole=0) == [AcquiredBatch(7, 9, 1)]
     assert acquire(shared(), size=2) == [AcquiredBatch(0, 4, 1), AcquiredBatch(5, 9, 1)]
 
@@ -200,21 +196,21 @@ def test_records_that_the_log_dropped_are_not_delivered() -> None:
     partition = shared()
     acquire(partition)
     say(partition, ACCEPT, 5, 6)
-    partition.truncate(5)
-    assert (partition.start_offset, partition.next_offset) == (5, 10)
+    partition.in_flight.truncate(5)
+    assert (partition.in_flight.start_offset, partition.in_flight.next_offset) == (5, 10)
     say(partition, ACCEPT, 7, 8)
-    assert partition.start_offset == 5, "what is locked before the start keeps the group there"
+    assert partition.in_flight.start_offset == 5, "what is locked before the start keeps the group there"
     assert partition.expire(30.0)
-    assert partition.start_offset == 9
-    partition.truncate(20)
-    assert (partition.start_offset, partition.first_to_fetch()) == (20, 20)
+    assert partition.in_flight.start_offset == 9
+    partition.in_flight.truncate(20)
+    assert (partition.in_flight.start_offset, partition.first_to_fetch()) == (20, 20)
 
 
 def test_aborted_records_are_done_at_once() -> None:
     partition = shared()
     taken = partition.acquire(Reader("m", 30.0, 500, 500, True), 0, TEN, [Offsets(0, 4)])
     assert taken == [AcquiredBatch(5, 9, 1)]
-    assert partition.start_offset == 5
+    assert partition.in_flight.start_offset == 5
 
 
 def delivered_and_released(partition: SharePartition, batches: list[Offsets]) -> list[AcquiredBatch]:
@@ -235,7 +231,7 @@ def test_records_delivered_often_come_in_halves_and_alone_in_the_end() -> None:
         say(partition, ACCEPT if offset else RELEASE, offset)
     assert delivered_and_released(partition, eight) == [AcquiredBatch(4, 7, 4)]
     assert acquire(partition, batches=eight) == [AcquiredBatch(4, 4, 5)]
-    assert partition.start_offset == 4
+    assert partition.in_flight.start_offset == 4
 
 
 def test_records_delivered_often_come_without_others() -> None:
@@ -273,7 +269,7 @@ def test_compacted_offsets_are_done() -> None:
     assert partition.first_to_fetch() == 5
     assert acquire(partition, batches=three[2:]) == [AcquiredBatch(10, 14, 2)]
     say(partition, ACCEPT, 10, 14)
-    assert (partition.start_offset, partition.first_to_fetch()) == (15, 15)
+    assert (partition.in_flight.start_offset, partition.first_to_fetch()) == (15, 15)
 
 
 def test_a_batch_that_is_compacted_in_part_is_acquired_whole_with_its_holes() -> None:
@@ -282,14 +278,14 @@ def test_a_batch_that_is_compacted_in_part_is_acquired_whole_with_its_holes() ->
     say(partition, RELEASE, 5, 6)
     assert acquire(partition, batches=[Offsets(8, 9)]) == [], "nothing of the hole is there"
     say(partition, ACCEPT, 3, 4)
-    assert partition.start_offset == 7
+    assert partition.in_flight.start_offset == 7
 
 
 def test_a_batch_of_many_offsets_costs_as_much_as_one() -> None:
     partition = shared()
     assert acquire(partition, batches=[Offsets(0, 2**40)]) == [AcquiredBatch(0, 2**40, 1)]
     say(partition, RELEASE, 5, 2**39)
-    assert len(list(partition.states())) == 3
+    assert len(list(partition.in_flight)) == 3
 
 
 def test_an_acknowledgement_needs_a_record_in_flight() -> None:
@@ -406,9 +402,7 @@ def test_no_record_has_two_members_and_none_comes_back_once_it_is_done(script: l
                     for first, last, _, count in state_of(states).batches
                     for offset in range(first, last + 1)
                 }
-        assert all(offset in done for offset in range(partition.start_offset))
-        in_flight = {
-            offset: kind for part, kind, _ in partition.states() for offset in range(part.first, part.last + 1)
-        }
+        assert all(offset in done for offset in range(partition.in_flight.start_offset))
+        in_flight = {offset: run.state for run in partition.in_flight for offset in range(run.first, run.last + 1)}
         assert {offset for offset, kind in in_flight.items() if kind is RecordState.ACQUIRED} == held.keys()
         assert partition.next_deadline == min((until for _, until in held.values()), default=inf)

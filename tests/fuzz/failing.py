@@ -22,8 +22,8 @@ from kafka_shim.broker.transactions import Transactions
 from kafka_shim.cli import cli
 from kafka_shim.groups.service import GroupService
 from kafka_shim.persistence import postgres, sqlite, store
-from kafka_shim.persistence.document_records import DOCUMENTS
 from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.persistence.own_records import DOCUMENTS
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.postgres import PostgresStore
 from kafka_shim.persistence.sqlite import SqliteStore

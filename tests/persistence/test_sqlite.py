@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.persistence import sqlite
-from kafka_shim.persistence.document_records import DOCUMENTS
 from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.persistence.own_records import DOCUMENTS
 from kafka_shim.persistence.records import (
     GroupMetadataKey,
     GroupMetadataValue,

@@ -14,6 +14,7 @@ from kafka_shim.commands.logs import Logs
 from kafka_shim.groups.classic.states import TRANSITIONS
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.testing import CoordinatorServer
+from kafka_shim.trace.events import FAULT_ACTIONS
 from kafka_shim.trace.history import History
 from kafka_shim.trace.reconciliation import INTERVAL
 from kafka_shim.why.page import standalone
@@ -389,6 +390,21 @@ def test_the_page_operates_the_laboratory(browser: Browser, tmp_path: Path) -> N
         browser.wait("document.querySelector('#lab-refused').textContent !== ''")
         send("#lab-fault", error="NOT_COORDINATOR")
         press("error Heartbeat", "remove")
+        shown = "[...document.querySelectorAll('#lab-fault .own')].filter((each) => each.checkVisibility())"
+        own = {
+            "error": ["error", "applied"],
+            "delay": ["seconds", "applied"],
+            "close": ["when"],
+            "half-open": ["applied"],
+            "slow": ["bytes_per_second"],
+        }
+        for action in FAULT_ACTIONS:
+            browser.evaluate(
+                f"$('#lab-action').value = '{action}'; $('#lab-action').dispatchEvent(new Event('change'))"
+            )
+            assert browser.evaluate(f"{shown}.map((each) => each.name)") == own.get(action, [])
+            send("#lab-fault", api="Produce")
+            press(f"{action} Produce", "remove")
         # Only the deliberate refusals.
         assert [error for error in browser.errors if "400" not in error] == []
         press("broker", "kill")

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-from kafka_shim.experiments.client_assignors import events
 from kafka_shim.experiments.client_assignors.choice import computers
 from kafka_shim.experiments.client_assignors.group import ClientAssignedGroup, Delegation
 from kafka_shim.groups.consumer.member import Member
@@ -34,7 +33,7 @@ def computes(group: ClientAssignedGroup, member: Member, now: float) -> bool:
         return False
     group.delegation = Delegation(member.member_id, assignor, group.group_epoch)
     group.shard.arm(group.timer_of_delegation, now + member.rebalance_timeout_ms / 1000)
-    events.delegation(group, group.delegation, "requested")
+    report(group, group.delegation, "requested")
     return True
 
 
@@ -65,4 +64,17 @@ def end(group: ClientAssignedGroup, change: str) -> None:
     assert group.delegation is not None
     delegation, group.delegation = group.delegation, None
     group.shard.cancel(group.timer_of_delegation)
-    events.delegation(group, delegation, change)
+    report(group, delegation, change)
+
+
+def report(group: ClientAssignedGroup, delegation: Delegation, change: str) -> None:
+    """Report a change of a delegation to the trace, if there are listeners."""
+    if group.shard.outbox.listening:
+        group.shard.outbox.event(
+            "delegation",
+            group=group.group_id,
+            generation=delegation.group_epoch,
+            member_id=delegation.member_id,
+            assignor=delegation.assignor,
+            change=change,
+        )

@@ -12,9 +12,8 @@ from collections.abc import Iterable
 
 from kafka_shim.apis.consumer_group_heartbeat import TopicPartitions
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.experiments.client_assignors import events
 from kafka_shim.experiments.client_assignors.choice import assignor_of, computers
-from kafka_shim.experiments.client_assignors.delegation import end, in_flight
+from kafka_shim.experiments.client_assignors.delegation import end, in_flight, report
 from kafka_shim.experiments.client_assignors.group import ClientAssignedGroup, Delegation, Subject
 from kafka_shim.experiments.client_assignors.messages import (
     ConsumerGroupInstallAssignmentRequest,
@@ -28,6 +27,7 @@ from kafka_shim.experiments.client_assignors.messages import (
 from kafka_shim.experiments.client_assignors.records import NO_METADATA, AssignedMetadata, metadata_to_bytes
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.consumer import records
+from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.records import Record, Target
 from kafka_shim.groups.interface import Refusal
 from kafka_shim.groups.shard import Shard
@@ -76,7 +76,7 @@ def prepare(shard: Shard, request: ConsumerGroupPrepareAssignmentRequest) -> Con
     delegation.group_epoch = group.group_epoch
     delegation.subjects = subjects
     delegation.partition_counts = counts
-    events.delegation(group, delegation, "prepared")
+    report(group, delegation, "prepared")
     return ConsumerGroupPrepareAssignmentResponse(
         group_epoch=group.group_epoch,
         assignor_name=assignor_name,
@@ -112,8 +112,8 @@ def install(shard: Shard, request: ConsumerGroupInstallAssignmentRequest) -> Con
     end(group, "installed")
     if before is not None:
         changed = {key.member_id: group.targets[key.member_id] for key, _ in written[:-1]}
-        group.trace_target(Target(group.target_epoch, delegation.assignor, group.targets, changed, written))
-        group.trace_state(before)
+        events.target(group, Target(group.target_epoch, delegation.assignor, group.targets, changed, written))
+        events.state(group, before)
     return ConsumerGroupInstallAssignmentResponse()
 
 

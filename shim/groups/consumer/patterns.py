@@ -18,6 +18,7 @@ from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.member import RESOLVED_HERE, Member, Reader, ResolvedRegex
 from kafka_shim.groups.consumer.states import TimerKind
+from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.records import Record
 from kafka_shim.groups.interface import Refusal
 from kafka_shim.groups.regex import RegexError, compiled, matches
@@ -194,5 +195,5 @@ class Resolution:
             group.note_new_epoch(cause, trigger)
             shard.counters.new_epochs[group.type] += 1
             if shard.outbox.listening:
-                group.trace_epoch(now)
-                group.trace_state(before)
+                events.epoch(group, now)
+                events.state(group, before)

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from kafka_shim.groups import events
+from kafka_shim.groups import events as group_events
+from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.group import EpochGroup, TimerKind
 from kafka_shim.groups.epochs.member import EpochMember
 from kafka_shim.groups.epochs.records import Record, Target
@@ -83,7 +84,7 @@ class Change(ABC, Generic[_G, _M, _A]):
         if self.replaced_group is not None:
             self.replaced_group.erase()
             if before is not None:
-                events.group(shard.outbox, self.replaced_group, "deleted")
+                group_events.group(shard.outbox, self.replaced_group, "deleted")
         written = self.write_records()
         if not self.records:
             shard.outbox.touch(shard)
@@ -121,20 +122,20 @@ class Change(ABC, Generic[_G, _M, _A]):
     ) -> None:
         """Report the changes to the trace. `arrivals` are the members of a group that is new in the shard."""
         if arrivals is not None:
-            events.group(written.shard.outbox, written, "created")
+            group_events.group(written.shard.outbox, written, "created")
             for member in arrivals:
-                written.trace_member(member, "added")
+                events.member(written, member, "added")
         # A member that is already in the group may replace another one, too.
         replaced = self.replaced_member
         if replaced is not None and replaced.member_id != reconciled.member_id:
-            written.trace_member(replaced, "fenced")
-            written.trace_member(reconciled, "replaced")
+            events.member(written, replaced, "fenced")
+            events.member(written, reconciled, "replaced")
         elif is_new_member:
-            written.trace_member(reconciled, "added")
+            events.member(written, reconciled, "added")
         if self.cause is not None:
-            written.trace_epoch(self.now)
+            events.epoch(written, self.now)
         if self.new_target is not None:
-            written.trace_target(self.new_target)
+            events.target(written, self.new_target)
         if reconciled is not updated:
             written.trace_step(reconciled)
-        written.trace_state(before)
+        events.state(written, before)

@@ -1,8 +1,8 @@
 """Base of groups with epochs: the part that consumer, share and streams groups have in common.
 
 It holds members, epochs, targets, sessions and other timers, removes members, decides when a target assignment is
-computed, checks the epochs of commits and fetches, reports trace events, and describes the group. A kind adds its own
-state, the effect of its records, and its rules. After Kafka's `ModernGroup` (semantics 4.1, 4.7, 5.3).
+computed, checks the epochs of commits and fetches, and describes the group. A kind adds its own state, the effect of
+its records, and its rules. After Kafka's `ModernGroup` (semantics 4.1, 4.7, 5.3).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import events
+from kafka_shim.groups import events as group_events
+from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.member import LEAVE, EpochMember
 from kafka_shim.groups.epochs.records import Record, RecordClasses, Target, target
 from kafka_shim.groups.group import Expelled, GroupDescription, MemberDescription, Subscription
@@ -169,6 +170,11 @@ class EpochGroup(ABC, Generic[_M, _A]):
             return False
         return self.target_computed_ms == NEVER_COMPUTED or self._interval_left_ms(now) <= 0
 
+    def wait_for_target_ms(self, now: float) -> int | None:
+        """Return the milliseconds that the assignment of the group epoch has to wait; None if it is due or computed."""
+        waits = self.group_epoch > self.target_epoch and not self.is_target_due(self.group_epoch, now)
+        return self._interval_left_ms(now) if waits else None
+
     def _interval_left_ms(self, now: float) -> int:
         """Return the milliseconds until the end of the assignment interval; 0 or less if it is over."""
         return self.target_computed_ms + self.setting(self._assignment_interval_ms) - self.shard.wall_ms(now)
@@ -186,6 +192,10 @@ class EpochGroup(ABC, Generic[_M, _A]):
     @abstractmethod
     def by_topic(self, assignment: _A) -> dict[str, list[int]]:
         """Return an assignment by topic, for people and the trace."""
+
+    @abstractmethod
+    def trace_step(self, member: _M) -> None:
+        """Report a step of a member towards its target assignment to the trace, which has a listener."""
 
     # Settings: of this group alone (resource GROUP), or of all
 
@@ -218,7 +228,7 @@ class EpochGroup(ABC, Generic[_M, _A]):
         """Restart the timers after a load: a full session for every member, a full rebalance timeout for each that has
         to revoke. The next heartbeat notices topics that changed in between."""
         if self.shard.outbox.listening:
-            events.group(self.shard.outbox, self, "loaded")
+            group_events.group(self.shard.outbox, self, "loaded")
         for member in self.members.values():
             self.renew_session(member, now)
             if member.is_revoking:
@@ -227,7 +237,7 @@ class EpochGroup(ABC, Generic[_M, _A]):
     def resign(self) -> None:
         self.shard.drop(self.group_id)
         if self.shard.outbox.listening:
-            events.group(self.shard.outbox, self, "unloaded")
+            group_events.group(self.shard.outbox, self, "unloaded")
 
     def release(self) -> None:
         for timer in (*self.sessions.values(), *self.timers.values()):
@@ -340,9 +350,9 @@ class EpochGroup(ABC, Generic[_M, _A]):
         self.note_new_epoch(cause, members[0].member_id)
         if before is not None:
             for member in members:
-                self.trace_member(member, change)
-            self.trace_epoch(now)
-            self.trace_state(before)
+                events.member(self, member, change)
+            events.epoch(self, now)
+            events.state(self, before)
 
     @abstractmethod
     def records_of_departure(self, members: Sequence[_M]) -> Iterable[Record]:
@@ -446,89 +456,6 @@ class EpochGroup(ABC, Generic[_M, _A]):
     def tombstones(self) -> list[Record]:
         """Return the tombstones of all its records."""
 
-    # Trace events; callers check first that the trace has a listener
-
-    def trace_epoch(self, now: float) -> None:
-        """Report a new group epoch, and how long its assignment has to wait for the interval."""
-        waits = self.group_epoch > self.target_epoch and not self.is_target_due(self.group_epoch, now)
-        self.shard.outbox.event(
-            "epoch",
-            group=self.group_id,
-            generation=self.group_epoch,
-            cause=self._cause,
-            trigger=self.trigger,
-            **({"waits_ms": self._interval_left_ms(now)} if waits else {}),
-        )
-
-    def trace_state(self, before: StrEnum | None) -> None:
-        """Report the state of the group if it has changed."""
-        after = self.state
-        if before is not None and after is not before:
-            self.shard.outbox.event(
-                "state",
-                group=self.group_id,
-                **{"from": before.value},
-                to=after.value,
-                generation=self.group_epoch,
-                cause=self._cause,
-                trigger=self.trigger,
-                rule=self.type,
-            )
-
-    def trace_target(self, target: Target[_A]) -> None:
-        """Report a new target assignment."""
-        changes = target.by_topic
-        if changes is None:
-            changes = {member_id: self.by_topic(assignment) for member_id, assignment in target.changed.items()}
-        self.shard.outbox.event(
-            "target",
-            group=self.group_id,
-            generation=target.epoch,
-            assignor=target.assignor,
-            assignments=changes,
-        )
-
-    @abstractmethod
-    def trace_step(self, member: _M) -> None:
-        """Report a step of a member towards its target assignment, by `trace_reconciliation`."""
-
-    def trace_reconciliation(
-        self,
-        member: _M,
-        state: str,
-        assigned: Mapping[str, Sequence[int]],
-        revoking: Mapping[str, Sequence[int]],
-        waits_for: Sequence[str],
-    ) -> None:
-        """Report a step of a member's reconciliation; partitions are by topic."""
-        self.shard.outbox.event(
-            "reconciliation",
-            group=self.group_id,
-            member_id=member.member_id,
-            generation=member.epoch,
-            state=state,
-            assigned=assigned,
-            revoking=revoking,
-            waits_for=waits_for,
-        )
-
-    def trace_member(self, member: _M, change: str) -> None:
-        """Report a change of a member."""
-        self.shard.outbox.event(
-            "member",
-            group=self.group_id,
-            member_id=member.member_id,
-            instance_id=member.instance_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            change=change,
-            rule=self.type,
-        )
-
-    @property
-    def _cause(self) -> str | None:
-        return None if self.cause is None else self.cause.value
-
     # Description
 
     def describe(self) -> GroupDescription:
@@ -541,7 +468,7 @@ class EpochGroup(ABC, Generic[_M, _A]):
             protocol=self.protocol,
             generation=self.group_epoch,
             leader=self.leader,
-            cause=self._cause,
+            cause=None if self.cause is None else self.cause.value,
             trigger=self.trigger,
             members=[self._describe_member(member) for member in self.members.values()],
         )

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.change import Change
 from kafka_shim.groups.epochs.group import EpochGroup
 from kafka_shim.groups.epochs.member import JOIN, LEAVE_STATIC, EpochMember
@@ -195,14 +196,15 @@ class RevokingGroup(EpochGroup[_M, _A]):
         self.shard.write(*self.record_classes.assignment_record(self.group_id, away))
         if before is not None:
             self.trace_step(away)
-            self.trace_state(before)
+            events.state(self, before)
 
     @abstractmethod
     def waits_for(self, member: _M) -> Sequence[str]:
         """Return the owners of the missing part of its target assignment."""
 
     def trace_step(self, member: _M) -> None:
-        self.trace_reconciliation(
+        events.reconciliation(
+            self,
             member,
             member.state.name,
             self.by_topic(member.assigned),

@@ -17,6 +17,7 @@ from typing import Any
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
+from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.group import EpochGroup
 from kafka_shim.groups.epochs.member import LEAVE, by_topic_name, from_records
 from kafka_shim.groups.epochs.metadata_hash import metadata_hash
@@ -104,7 +105,7 @@ class ShareGroup(EpochGroup[Member, Partitions]):
         return by_topic_name(self.shard.topics, assignment)
 
     def trace_step(self, member: Member) -> None:
-        self.trace_reconciliation(member, "STABLE", self.by_topic(member.assigned), revoking={}, waits_for=[])
+        events.reconciliation(self, member, "STABLE", self.by_topic(member.assigned), revoking={}, waits_for=[])
 
     # Load, topics, departure
 

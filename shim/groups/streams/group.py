@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis.streams_group_heartbeat import Endpoint, EndpointToPartitions, TopicPartition
 from kafka_shim.apis.streams_group_topology_description_update import TopologyDescription
+from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.group import Setting
 from kafka_shim.groups.epochs.records import Record, Target
 from kafka_shim.groups.epochs.revoking import RevokingGroup
@@ -223,8 +224,8 @@ class StreamsGroup(RevokingGroup[Member, Tasks]):
         for key, value in self.records_of_target(target, now):
             self.shard.write(key, value)
         if self.shard.outbox.listening:
-            self.trace_target(target)
-            self.trace_state(before)
+            events.target(self, target)
+            events.state(self, before)
 
     def fence(self, members: Sequence[Member], cause: Cause, change: str, now: float) -> None:
         super().fence(members, cause, change, now)

@@ -2,11 +2,6 @@
 // The laboratory of a server that runs with `--lab`: its clock, puppets, faults, barriers and brokers, by the control API.
 "use strict";
 
-const POINTS = [
-  "request", "join-arrived", "join-complete", "sync-arrived", "leader-sync-arrived", "sync-complete", "heartbeat-arrived",
-  "commit-arrived", "commit-applied", "leave-arrived", "answer",
-];
-
 /** The requests of consumers and producers. Any other name of an API can be typed too. */
 const FAULTY_APIS = [
   "AddOffsetsToTxn", "ApiVersions", "ConsumerGroupHeartbeat", "EndTxn", "Fetch", "FindCoordinator", "Heartbeat", "InitProducerId", "JoinGroup", "LeaveGroup", "ListOffsets",
@@ -92,6 +87,33 @@ function warn() {
   else $("#lab-warning").textContent = "";
 }
 
+/** Fills a choice with these values, the first or `chosen` selected. */
+function fill(id, values, chosen) {
+  $(id).replaceChildren(...values.map((value) => new Option(value, value, value === chosen, value === chosen)));
+}
+
+/** Offers the actions of faults and the points of barriers that the server describes. */
+function offerDescribed({ components: { schemas }, paths }) {
+  const { mapping } = paths["/v1/faults"].post.requestBody.content["application/json"].schema.discriminator;
+  const bodyOf = (action) => schemas[mapping[action].split("/").at(-1)];
+  const own = [...document.querySelectorAll("#lab-fault .own")];
+  fill("#lab-action", Object.keys(mapping));
+  const { enum: moments, default: moment } = bodyOf("close").properties.when;
+  fill("#lab-when", moments, moment);
+  // Every action takes the error of the answers that it is for; only where it must be given is it asked for.
+  const show = () => {
+    const { required, properties } = bodyOf($("#lab-action").value);
+    for (const input of own) {
+      const { name } = input;
+      input.disabled = input.parentElement.hidden = !(required.includes(name) || (name !== "error" && name in properties));
+    }
+  };
+  $("#lab-action").addEventListener("change", show);
+  show();
+  const { api, point } = schemas.CreateBarrier.properties;
+  fill("#lab-point", point.enum.filter((each) => !api.enum.includes(each)));
+}
+
 function form(id, send) {
   $(id).addEventListener("submit", (event) => {
     event.preventDefault();
@@ -103,10 +125,12 @@ function form(id, send) {
 /** Shows the laboratory, where the server has one. */
 async function openLab() {
   if (!page.server || !("lab" in document.documentElement.dataset)) return;
-  $("#lab-point").replaceChildren(...POINTS.map((name) => new Option(name, name)));
+  const described = await ask("GET", "/v1/openapi.json");
+  if (described === null) return;
+  offerDescribed(described);
   const topics = (await ask("GET", "/v1/topics"))?.topics ?? [];
-  $("#lab-apis").replaceChildren(...FAULTY_APIS.map((name) => new Option(name, name)));
-  $("#lab-errors").replaceChildren(...Object.values(ERROR_NAMES).filter((name) => name !== "NONE").map((name) => new Option(name, name)));
+  fill("#lab-apis", FAULTY_APIS);
+  fill("#lab-errors", Object.values(ERROR_NAMES).filter((name) => name !== "NONE"));
   for (const id of ["#lab-barrier", "#lab-fault"]) for (const kind of ["focusin", "input", "focusout"]) $(id).addEventListener(kind, () => setTimeout(warn));
   $("#lab-topics").value = topics.length ? topics[0].topic : "";
   $("#next-timer").onclick = () => act("POST", "/v1/clock", { next_timer: true });
@@ -118,9 +142,8 @@ async function openLab() {
     act("POST", "/v1/puppets", { ...given, topics: given.topics.split(/[ ,]+/), ...protocols });
   });
   form("#lab-fault", (given) => {
-    if (given.seconds !== undefined) given.seconds = Number(given.seconds);
-    if (given.action !== "error") delete given.error;
-    if (!["delay", "slow"].includes(given.action)) delete given.seconds;
+    for (const name of ["seconds", "bytes_per_second"]) if (name in given) given[name] = Number(given[name]);
+    if ("applied" in given) given.applied = true;
     // A fault that never happens fails a test; here nobody claims that it will.
     act("POST", "/v1/faults", { ...given, optional: true });
   });

@@ -18,7 +18,7 @@ from kafka_shim.apis.consumer_protocol import (
     subscription_from_bytes,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import events
+from kafka_shim.groups import events as group_events
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.classic import rebalance
 from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
@@ -33,6 +33,7 @@ from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.target import Draft, DraftComputation
+from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.metadata_hash import metadata_hash
 from kafka_shim.groups.epochs.offload import Offloaded
 from kafka_shim.groups.epochs.records import Record
@@ -345,11 +346,11 @@ def downgrade(
         stays = None if joining is None else joining.member_id
         for member in going:
             if member.member_id != stays:
-                group.trace_member(member, change)
+                events.member(group, member, change)
                 if joining is not None:
-                    group.trace_member(joining, "replaced")
-        events.group(shard.outbox, group, "deleted")
-        events.group(shard.outbox, written, "loaded")
+                    events.member(group, joining, "replaced")
+        group_events.group(shard.outbox, group, "deleted")
+        group_events.group(shard.outbox, written, "loaded")
     if rebalances:
         trigger = (joining or going[0]).member_id
         rule = RULES[Trigger.OVERSIZE][State.STABLE]

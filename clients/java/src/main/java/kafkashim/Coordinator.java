@@ -102,7 +102,7 @@ public final class Coordinator implements AutoCloseable {
         return ask("POST", "/v1/puppets", body);
     }
 
-    /** Makes the coordinator misbehave: error, delay, drop, swallow, close, duplicate, half-open or slow. */
+    /** Makes the coordinator misbehave; docs/testing.md has the actions. */
     public JsonNode fault(String action, String api, Object... fields) {
         Map<String, Object> body = object(fields);
         body.put("action", action);

@@ -1,4 +1,6 @@
-"""The check of a request's origin: web pages of other servers must not control this one.
+"""The checks of a request before any operation: the token of the control server, and the origin of the request.
+
+The token is compared in a time that does not depend on the number of right characters (RFC 6750).
 
 A page of any origin can make a browser on this machine send requests to a server on loopback, and a page under a name
 that resolves to loopback can even read the answers (DNS rebinding). So a server without a token answers only to
@@ -11,6 +13,7 @@ A browser sends no Origin when a page loads an image or a script, but it names t
 
 from __future__ import annotations
 
+from hmac import compare_digest
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -20,10 +23,33 @@ from kafka_shim.control import semantics
 from kafka_shim.control.addresses import is_loopback
 from kafka_shim.control.problems import Problem
 
+OPEN: Final = ("/health",)
+"""Paths that need no token: a monitor of the process must not need the keys to it."""
 PAGES: Final = frozenset({"/", "/docs", *semantics.pages(), "/openapi.json", "/v1/openapi.json"})
 """Paths that a link on a page of another origin may lead to."""
 _OWN: Final = ("same-origin", "none")
 """Sec-Fetch-Site of our own pages, and of addresses that a person types."""
+
+
+class Bearer:
+    """Passes to `app` only requests with `Authorization: Bearer TOKEN`."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app = app
+        self._expected = b"bearer " + token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in OPEN and not self._is_allowed(scope):
+            await Problem(401, "UNAUTHORIZED", "This needs the token of the control server.").answer()(
+                scope, receive, send
+            )
+            return
+        await self.app(scope, receive, send)
+
+    def _is_allowed(self, scope: Scope) -> bool:
+        header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        scheme, space, token = header.partition(b" ")
+        return compare_digest(scheme.lower() + space + token.strip(), self._expected)
 
 
 class OwnOrigin:
