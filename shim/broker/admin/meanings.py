@@ -132,16 +132,29 @@ TOPIC_MEANINGS: Final = {
 """The effects of topic settings that have one here."""
 
 GROUP_MEANINGS: Final = {
+    "consumer.assignment.interval.ms": "How long the group waits between two assignments; since Kafka 4.3.",
     "consumer.heartbeat.interval.ms": "The heartbeat interval of members of the group.",
     "consumer.session.timeout.ms": "A member of the group that is silent for so long is expelled.",
     "errors.deadletterqueue.copy.record.enable": "Dead letters have key and value of the record.",
     "errors.deadletterqueue.topic.name": "The topic for records that the share group never gets again.",
+    "share.assignment.interval.ms": "How long the share group waits between two assignments; since Kafka 4.3.",
+    "share.auto.offset.reset": "Where the share group begins: earliest, latest, or an age as by_duration:PT1H.",
+    "share.delivery.count.limit": "A record that was delivered so often is not delivered again; since Kafka 4.3.",
+    "share.heartbeat.interval.ms": "The heartbeat interval of members of the share group.",
+    "share.isolation.level": "Whether the share group reads records of open and aborted transactions too.",
+    "share.partition.max.record.locks": "How many records of a partition the group has in flight; since Kafka 4.3.",
+    "share.record.lock.duration.ms": "For how long a member of the share group has a record.",
+    "share.renew.acknowledge.enable": "Members may keep a record for longer by a renewal; since Kafka 4.3.",
+    "share.session.timeout.ms": "A member of the share group that is silent for so long is expelled.",
+    "streams.acceptable.recovery.lag": "How far a copy of a task may lag, as members are told; since Kafka 4.4.",
+    "streams.assignment.interval.ms": "How long the streams group waits between two assignments; since Kafka 4.3.",
     "streams.assignor.name": "The assignor of the streams group.",
     "streams.heartbeat.interval.ms": "The heartbeat interval of members of the streams group.",
     "streams.initial.rebalance.delay.ms": "How long the first assignment of the Empty group waits for more members.",
     "streams.num.standby.replicas": "How many standbys each task with state has.",
     "streams.rack.aware.assignment.tags": "Client tags that each member of the streams group must have.",
     "streams.session.timeout.ms": "A member of the streams group that is silent for so long is expelled.",
+    "streams.task.offset.interval.ms": "How often members report offsets of tasks; since Kafka 4.4.",
 }
 """The effects of group settings that have one here."""
 

@@ -16,8 +16,10 @@ from kafka_shim.apis.incremental_alter_configs import (
 from kafka_shim.apis.releases import DEFAULT_RULES, rules_of
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.admin.configs import Configs
+from kafka_shim.broker.admin.meanings import OTHERWISE
 from kafka_shim.broker.settings import (
     BROKER_SETTINGS,
+    GROUP_SETTINGS,
     TOPIC_SETTINGS,
     Settings,
     broker_refusal,
@@ -104,6 +106,15 @@ class TestDescribe:
         described = {each.name for each in describe(cluster, GROUP, "g").configs}
         assert described == {name for name, each in group_settings(DEFAULT_RULES).items() if not each.setting.internal}
         assert value(cluster, GROUP, "g", "consumer.session.timeout.ms") == ("45000", 5)
+
+    def test_documentation_tells_which_settings_of_a_group_have_no_effect(self, cluster: Cluster) -> None:
+        alter(cluster, GROUP, "g", *((name, SET, each.setting.default) for name, each in GROUP_SETTINGS.items()))
+        configs = describe(cluster, GROUP, "g", include_documentation=True).configs
+        assert len(configs) == len(GROUP_SETTINGS)
+        assert {each.name for each in configs if each.documentation == OTHERWISE} == {
+            *(f"{kind}.assignor.offload.enable" for kind in KINDS),
+            "streams.num.warmup.replicas",
+        }
 
     @pytest.mark.parametrize(
         ("kind", "name", "error"),
