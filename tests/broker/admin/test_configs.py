@@ -1,5 +1,6 @@
 """DescribeConfigs and IncrementalAlterConfigs, for topics, brokers and groups."""
 
+import re
 from dataclasses import fields
 
 import pytest
@@ -345,6 +346,55 @@ class TestSettings:
     def test_given_values_are_checked_at_once(self) -> None:
         with pytest.raises(ValueError, match=r"num\.partitions"):
             Settings({"num.partitions": "0"})
+
+    @pytest.mark.parametrize(
+        ("values", "refusal"),
+        [
+            (
+                {"group.consumer.assignment.interval.ms": "20000"},
+                "group.consumer.assignment.interval.ms must be less than or equal to"
+                " group.consumer.max.assignment.interval.ms",
+            ),
+            (
+                {"group.share.min.assignment.interval.ms": "16000"},
+                "group.share.max.assignment.interval.ms must be greater than or equal to"
+                " group.share.min.assignment.interval.ms",
+            ),
+            (
+                {"group.streams.min.assignment.interval.ms": "1001"},
+                "group.streams.assignment.interval.ms must be greater than or equal to"
+                " group.streams.min.assignment.interval.ms",
+            ),
+            (
+                {"group.streams.task.offset.interval.ms": "1"},
+                "group.streams.task.offset.interval.ms must be greater than or equal to"
+                " group.streams.min.task.offset.interval.ms",
+            ),
+            (
+                {"group.streams.num.warmup.replicas": "50"},
+                "group.streams.num.warmup.replicas must be less than or equal to group.streams.max.warmup.replicas",
+            ),
+            (
+                {"group.share.delivery.count.limit": "7", "group.share.max.delivery.count.limit": "6"},
+                "group.share.max.delivery.count.limit must be greater than or equal to"
+                " group.share.delivery.count.limit",
+            ),
+            (
+                {"group.consumer.max.session.timeout.ms": "44999"},
+                "group.consumer.max.session.timeout.ms must be greater than or equal to"
+                " group.consumer.min.session.timeout.ms",
+            ),
+        ],
+    )
+    def test_no_broker_starts_beyond_the_bounds(self, values: dict[str, str], refusal: str) -> None:
+        with pytest.raises(ValueError, match=f"^{re.escape(refusal)}$"):
+            Settings(values)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_sessions_and_heartbeats_may_be_short_from_the_start(self, kind: str) -> None:
+        session, heartbeat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
+        settings = Settings({session: "700", heartbeat: "50", "group.share.record.lock.duration.ms": "1000"})
+        assert (settings.number(session), settings.number(heartbeat)) == (700, 50)
 
     def test_names_of_others_are_ignored(self) -> None:
         assert Settings({"shim.own.thing": "1"}).number("num.partitions") == 1
