@@ -29,6 +29,7 @@ from kafka_shim.broker.settings import (
     group_settings,
     topic_settings,
 )
+from kafka_shim.broker.unused_settings import unused_settings
 from kafka_shim.groups.config import GroupConfig, kafka_name
 from tests.broker.context import Cluster, batch
 
@@ -442,6 +443,21 @@ class TestBroker:
         assert alter(cluster, BROKER, "1", (threads, SET, "40")) == 0
         assert value(cluster, BROKER, "1", threads) == ("40", 2)
         assert alter(cluster, BROKER, "1", ("num.io.threads", SET, "0")) == ErrorCode.INVALID_REQUEST
+
+    def test_settings_without_an_effect_have_their_bounds(self, cluster: Cluster) -> None:
+        largest = "max.decompressed.message.bytes"
+        for text, error in (("0", 42), ("2147483640", 42), ("2147483639", 0), ("1", 0)):
+            assert alter(cluster, BROKER, "", (largest, SET, text)) == error
+        updates = "share.coordinator.snapshot.update.records.per.snapshot"
+        assert Settings({updates: "0"}).number(updates) == 0
+        for text in ("-1", "501"):
+            with pytest.raises(ValueError, match=re.escape(updates)):
+                Settings({updates: text})
+
+    def test_no_setting_stands_in_two_tables(self) -> None:
+        unused = [each.name for each in unused_settings()]
+        assert len(set(unused)) == len(unused)
+        assert not {each.synonym for each in TOPIC_SETTINGS.values()} & set(unused)
 
     def test_an_unknown_name_is_kept_as_a_secret(self, cluster: Cluster) -> None:
         assert alter(cluster, BROKER, "1", ("plugin.password", SET, "hunter2")) == 0
