@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.releases import Rules, rules_of
 
 # fmt: off
 _BROKER_VERSIONS: Final[dict[str, dict[int, tuple[int, int]]]] = {
@@ -57,12 +58,13 @@ PROFILES: Final[dict[str, dict[int, tuple[int, int]]]] = {
 }
 """Lowest and highest advertised version, by release and API key."""
 
-GROUP_OPERATIONS: Final[dict[str, int]] = {"2.8": 328, "3.9": 328, "4.2": 3400, "4.3": 3400, "4.4": 3400}
-"""By release, all operations on a group as a bit field of AclOperation codes, which is the answer without ACLs: READ,
-DELETE and DESCRIBE; since 4.0 DESCRIBE_CONFIGS and ALTER_CONFIGS too.
-"""
+_PRODUCE_SERVED_FROM: Final = 3
 
-_REFUSED_BELOW: Final[dict[str, dict[int, int]]] = {release: {0: 3} for release in ("4.2", "4.3", "4.4")}
+
+def group_operations(rules: Rules) -> int:
+    """Return all operations on a group as a bit field of AclOperation codes, which is the answer without ACLs: READ,
+    DELETE and DESCRIBE, and those on its settings, DESCRIBE_CONFIGS and ALTER_CONFIGS."""
+    return 3400 if rules.group_configurations else 328
 
 
 def is_served(release: str, key: int, version: int) -> bool:
@@ -73,7 +75,10 @@ def is_served(release: str, key: int, version: int) -> bool:
     librdkafka takes a broker without it for a very old one, but refuses versions 0 to 2 (KIP-896, KAFKA-18659).
     """
     lowest, highest = PROFILES[release].get(key, (0, -1))
-    return max(lowest, _REFUSED_BELOW.get(release, {}).get(key, 0)) <= version <= highest
+    rules = rules_of(release)
+    if key == ApiKey.PRODUCE and rules.early_produce_refused:
+        lowest = max(lowest, _PRODUCE_SERVED_FROM)
+    return lowest <= version <= highest
 
 
 class Feature(NamedTuple):

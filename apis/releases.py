@@ -1,7 +1,8 @@
 """The one table of the differences between releases of Kafka: rule, first release, release that ended it, KIP.
 
-A rule asks for a difference by its name, `rules.batched_assignments`, and no rule knows the number of a release. The
-versions and features of each release are in `profiles.py`. Faults of single releases are not copied: they are not here.
+A rule asks for a difference by its name, `rules.batched_assignments`, and no rule knows the number of a release. A row
+since "4.2" came between 3.9 and 4.2. The versions and features of each release are in `profiles.py`. Faults of single
+releases are not copied: they are not here.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class Rules:
     endpoint_may_go: bool                = _rule("4.4", "",    0, "A join without endpoint removes the known one")
 
     # Administration
+    early_produce_refused: bool          = _rule("4.2", "",  896, "Produce 0 to 2 are advertised, and refused")
+    group_configurations: bool           = _rule("4.2", "",    0, "Operations on groups include those on settings")
     settings_within_bounds: bool         = _rule("4.3", "",    0, "A stored setting counts within the bounds")
     group_synonyms_of_broker: bool       = _rule("4.3", "",    0, "Group settings have synonyms of the broker")
     bounds_by_number: bool               = _rule("4.4", "",    0, "A refused group setting names its bounds as numbers")

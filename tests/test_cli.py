@@ -135,6 +135,7 @@ def test_serve_refuses_impossible_options_in_one_sentence(tmp_path: Path) -> Non
             (["--config", "group.max.size=many"], "must be an integer"),
             (["--config", "no.such.setting=1"], "not a setting"),
             (["--config", "nothing"], "NAME=VALUE"),
+            (["--config", "group.streams.num.warmup.replicas=50"], "must be less than or equal to"),
             (["--topic", "orders"], "NAME:PARTITIONS"),
             (["--topic", "a/b:3"], "a/b"),
             (["--as-version", "0.7"], "0.7"),

@@ -13,6 +13,7 @@ from kafka_shim.apis.consumer_protocol import (
     subscription_to_bytes,
 )
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
+from kafka_shim.apis.describe_quorum import DescribeQuorumRequest, PartitionAsked, TopicAsked
 from kafka_shim.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -380,3 +381,7 @@ def no_controller(t: Trial) -> None:
     answer = t.call(UnregisterControllerRequest(9_999))
     t.expect(answer, error_code=E.CONTROLLER_ID_NOT_REGISTERED)
     t.equal(answer.error_message, "Controller ID 9999 is not currently registered.", "the message")
+    quorum = t.call(DescribeQuorumRequest([TopicAsked("__cluster_metadata", [PartitionAsked(0)])]))
+    answer = t.call(UnregisterControllerRequest(quorum.topics[0].partitions[0].leader_id))
+    t.expect(answer, error_code=E.INVALID_REQUEST)
+    t.equal(answer.error_message, "Controller cannot unregister itself while it is active.", "the message")

@@ -50,7 +50,14 @@ TOPIC_SETTINGS: Final = _table(
         Setting("local.retention.bytes", _LONG, "-2", -2, synonym="log.local.retention.bytes"),
         Setting("local.retention.ms", _LONG, "-2", -2, synonym="log.local.retention.ms"),
         Setting("max.compaction.lag.ms", _LONG, _NO_LIMIT, 1, synonym="log.cleaner.max.compaction.lag.ms"),
-        Setting("max.decompressed.message.bytes", _INT, "2147483639", 1, synonym="max.decompressed.message.bytes"),
+        Setting(
+            "max.decompressed.message.bytes",
+            _INT,
+            "2147483639",
+            1,
+            2_147_483_639,
+            synonym="max.decompressed.message.bytes",
+        ),
         Setting("max.message.bytes", _INT, "1048588", 0, synonym="message.max.bytes"),
         Setting("message.timestamp.after.max.ms", _LONG, "3600000", 0, synonym="log.message.timestamp.after.max.ms"),
         Setting("message.timestamp.before.max.ms", _LONG, _NO_LIMIT, 0, synonym="log.message.timestamp.before.max.ms"),
@@ -355,8 +362,9 @@ class Settings:
     runs, for it or for a group.
 
     Clients set `altered` for all brokers, and `altered_of` by node id for one of them. The other brokers of a process
-    obey the latter too, because they share their topics. Raises ValueError for a value that its setting refuses. Names
-    that are not the broker's are kept and ignored: the same command line configures groups and server too.
+    obey the latter too, because they share their topics. Raises ValueError for a value that its setting refuses, or one
+    beyond the bounds that other settings give it. Names that are not the broker's are kept and ignored: the same
+    command line configures groups and server too.
     """
 
     def __init__(self, static: Mapping[str, str] | None = None) -> None:
@@ -385,6 +393,8 @@ class Settings:
             setting = BROKER_SETTINGS.get(name)
             if setting is not None and (refusal := setting.refusal(value)) is not None:
                 raise ValueError(refusal)
+        if (refusal := _start_refusal(self)) is not None:
+            raise ValueError(refusal)
 
     def tell(self) -> None:
         """Announce that a client has set a value."""
@@ -435,15 +445,36 @@ def topic_refusal(values: Mapping[str, str], settings: Settings) -> str | None:
     return None
 
 
+_BOUNDED: Final = {each.setting.synonym: each for each in GROUP_SETTINGS.values() if each.least or each.most}
+"""Broker settings with the settings that bound them, which bound the same setting of a group too."""
+_FREE_AT_START: Final = ("session.timeout.ms", "heartbeat.interval.ms", "record.lock.duration.ms")
+"""A server may start with these below their bounds, which Kafka refuses: tests with real clients need short times."""
+_BOUNDED_FROM_ABOVE: Final = ("delivery.count.limit", "partition.max.record.locks")
+"""Kafka's sentence about these begins with the upper bound."""
+
+
+def _start_refusal(settings: Settings) -> str | None:
+    """Return the reason why a broker cannot start with these values, each valid by itself, or None."""
+    for name, (_, least, most) in _BOUNDED.items():
+        if least and most and settings.number(most) < settings.number(least):
+            return f"{most} must be greater than or equal to {least}"
+        refusal = broker_refusal({name: settings.text(name)}, settings)
+        if refusal is not None and not name.endswith(_FREE_AT_START):
+            return refusal
+    return None
+
+
 def broker_refusal(values: Mapping[str, str], settings: Settings) -> str | None:
-    """Return the reason why a running broker cannot have these values, each valid by itself, or None."""
+    """Return the reason why a broker cannot have these values, each valid by itself, or None."""
     for name, value in values.items():
-        least, most = (name.replace(f".{_INTERVAL}", f".{bound}.{_INTERVAL}") for bound in ("min", "max"))
-        if least == name or name not in BROKER_SETTINGS:
+        if name not in _BOUNDED:
             continue
-        if int(value) < settings.number(least):
+        _, least, most = _BOUNDED[name]
+        if least and int(value) < settings.number(least):
             return f"{name} must be greater than or equal to {least}"
-        if int(value) > settings.number(most):
+        if most and int(value) > settings.number(most):
+            if name.endswith(_BOUNDED_FROM_ABOVE):
+                return f"{most} must be greater than or equal to {name}"
             return f"{name} must be less than or equal to {most}"
     return None
 

@@ -1,8 +1,8 @@
 """Settings of Kafka's brokers that nothing here obeys, as data: tools and tests describe and alter them all the same.
 
 Decides nothing. Names, types, defaults and which of them a running broker takes are those that a running Kafka 4.2.2,
-4.3.1 and 4.4.0 describe. Rows are name, type, default (None where there is none) and, where Kafka has one, the least
-value.
+4.3.1 and 4.4.0 describe. Rows are name, type, default (None where there is none) and, where Kafka has them, the least
+and the greatest value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from kafka_shim.broker.setting import ConfigType, Setting
 
 _, BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = ConfigType
 
-_Row: TypeAlias = tuple[str, ConfigType, str | None] | tuple[str, ConfigType, str | None, int]
+_Row: TypeAlias = (
+    tuple[str, ConfigType, str | None]
+    | tuple[str, ConfigType, str | None, int]
+    | tuple[str, ConfigType, str | None, int, int]
+)
 
 _FIXED: Final[tuple[_Row, ...]] = (
     ("add.partitions.to.txn.retry.backoff.max.ms", INT, "100"),
@@ -159,7 +163,8 @@ _FIXED: Final[tuple[_Row, ...]] = (
     ("security.providers", STRING, None),
     ("share.coordinator.append.linger.ms", INT, "-1"),
     ("share.coordinator.load.buffer.size", INT, "5242880"),
-    ("share.coordinator.snapshot.update.records.per.snapshot", INT, "500"),
+    # Kafka 4.2 has no upper bound here.
+    ("share.coordinator.snapshot.update.records.per.snapshot", INT, "500", 0, 500),
     ("share.coordinator.state.topic.compression.codec", INT, "0"),
     ("share.coordinator.state.topic.min.isr", SHORT, "2"),
     ("share.coordinator.state.topic.num.partitions", INT, "50"),
@@ -203,7 +208,6 @@ _DYNAMIC: Final[tuple[_Row, ...]] = (
     ("log.cleaner.io.buffer.size", INT, "524288"),
     ("log.cleaner.io.max.bytes.per.second", DOUBLE, "1.7976931348623157E308"),
     ("log.cleaner.threads", INT, "1", 0),
-    ("max.decompressed.message.bytes", INT, "2147483639"),
     ("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter"),
     ("num.io.threads", INT, "8", 1),
     ("num.network.threads", INT, "3", 1),
@@ -287,5 +291,6 @@ _TABLES: Final = (
 def unused_settings() -> Iterator[Setting]:
     """All of them."""
     for rows, dynamic, rule in _TABLES:
-        for name, kind, default, *least in rows:
-            yield Setting(name, kind, default, least[0] if least else -inf, dynamic=dynamic, rule=rule)
+        for name, kind, default, *bounds in rows:
+            least, most = bounds[0] if bounds else -inf, bounds[1] if len(bounds) > 1 else inf
+            yield Setting(name, kind, default, least, most, dynamic=dynamic, rule=rule)

@@ -56,7 +56,7 @@ from kafka_shim.apis.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kafka_shim.apis.produce import ProduceRequest, TopicProduceData
-from kafka_shim.apis.profiles import GROUP_OPERATIONS
+from kafka_shim.apis.profiles import group_operations
 from kafka_shim.apis.streams_group_describe import (
     DescriptionStatus,
     StreamsGroupDescribeRequest,
@@ -129,7 +129,7 @@ def describe_groups(request: DescribeGroupsRequest, call: Exchange) -> DescribeG
             if group.error_code == ErrorCode.NONE or (
                 group.error_code == ErrorCode.GROUP_ID_NOT_FOUND and call.version < 6
             ):
-                group.authorized_operations = GROUP_OPERATIONS[call.broker.release]
+                group.authorized_operations = group_operations(call.broker.rules)
     return DescribeGroupsResponse(groups=groups)
 
 
@@ -139,7 +139,7 @@ def describe_each(request: Any, call: Exchange, refuse: Callable[[str, ErrorCode
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = GROUP_OPERATIONS[call.broker.release]
+                group.authorized_operations = group_operations(call.broker.rules)
     return groups
 
 

@@ -8,7 +8,7 @@ from kafka_shim.apis.profiles import FEATURES, PROFILES, is_served
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.releases import DEFAULT_RELEASE, RELEASES
 
-OF_KAFKA_PYTHON = {"2.8": (2, 8), "3.9": (3, 9), "4.2": (4, 2)}
+OF_KAFKA_PYTHON = {"2.8": (2, 8), "3.9": (3, 9), "4.2": (4, 2), "4.3": (4, 3)}
 """The releases that kafka-python knows."""
 
 

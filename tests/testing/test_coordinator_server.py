@@ -199,6 +199,10 @@ def test_two_hundred_run_at_once() -> None:
             {"config": {"group.max.sise": "4"}},
             "did you mean 'group.max.size'",
         ),
+        (
+            {"config": {"group.consumer.assignment.interval.ms": "20000"}},
+            r"must be less than or equal to group\.consumer\.max\.assignment\.interval\.ms",
+        ),
         ({"config": ["group.max.size=4"]}, "config must map Kafka setting names"),
         ({"topics": ["orders"]}, "topics must map names to numbers of partitions"),
         ({"topics": {"orders": 0}}, "partitions of topic 'orders' must be a whole number of at least 1"),

@@ -207,8 +207,10 @@ def made_up() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def test_an_explanation_names_the_wait_for_the_assignment_interval() -> None:
+@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
+def test_an_explanation_names_the_wait_for_the_assignment_interval(kind: str) -> None:
     events = made_up()
+    events.insert(2, events[0] | {"event": "state", "rule": kind, "from": "Empty", "to": "Assigning"})
     begun = next(number for number, event in enumerate(events) if event.get("cause") == "REBALANCE_TIMEOUT")
     events[begun]["waits_ms"] = 700
     history = History()
@@ -225,8 +227,8 @@ def test_an_explanation_names_the_wait_for_the_assignment_interval() -> None:
         elif event["event"] == "target":
             event["wall"] = event["wall"] + 0.8
     remedies = explained(sorted(events, key=lambda event: event["wall"])).advice.remedies
-    (remedy,) = (each for each in remedies if each.setting == "consumer.assignment.interval.ms")
-    assert (remedy.proposed, remedy.side) == ("0", "broker")
+    (remedy,) = (each for each in remedies if each.setting == f"{kind}.assignment.interval.ms")
+    assert (remedy.who, remedy.proposed, remedy.side) == ("billing", "0", "broker")
 
 
 def test_a_start_has_the_wait_for_the_interval_in_its_story_phases_and_advice() -> None:

@@ -1,5 +1,6 @@
 """DescribeConfigs and IncrementalAlterConfigs, for topics, brokers and groups."""
 
+import re
 from dataclasses import fields
 
 import pytest
@@ -16,8 +17,10 @@ from kafka_shim.apis.incremental_alter_configs import (
 from kafka_shim.apis.releases import DEFAULT_RULES, rules_of
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.admin.configs import Configs
+from kafka_shim.broker.admin.meanings import OTHERWISE
 from kafka_shim.broker.settings import (
     BROKER_SETTINGS,
+    GROUP_SETTINGS,
     TOPIC_SETTINGS,
     Settings,
     broker_refusal,
@@ -26,6 +29,7 @@ from kafka_shim.broker.settings import (
     group_settings,
     topic_settings,
 )
+from kafka_shim.broker.unused_settings import unused_settings
 from kafka_shim.groups.config import GroupConfig, kafka_name
 from tests.broker.context import Cluster, batch
 
@@ -104,6 +108,15 @@ class TestDescribe:
         described = {each.name for each in describe(cluster, GROUP, "g").configs}
         assert described == {name for name, each in group_settings(DEFAULT_RULES).items() if not each.setting.internal}
         assert value(cluster, GROUP, "g", "consumer.session.timeout.ms") == ("45000", 5)
+
+    def test_documentation_tells_which_settings_of_a_group_have_no_effect(self, cluster: Cluster) -> None:
+        alter(cluster, GROUP, "g", *((name, SET, each.setting.default) for name, each in GROUP_SETTINGS.items()))
+        configs = describe(cluster, GROUP, "g", include_documentation=True).configs
+        assert len(configs) == len(GROUP_SETTINGS)
+        assert {each.name for each in configs if each.documentation == OTHERWISE} == {
+            *(f"{kind}.assignor.offload.enable" for kind in KINDS),
+            "streams.num.warmup.replicas",
+        }
 
     @pytest.mark.parametrize(
         ("kind", "name", "error"),
@@ -335,6 +348,55 @@ class TestSettings:
         with pytest.raises(ValueError, match=r"num\.partitions"):
             Settings({"num.partitions": "0"})
 
+    @pytest.mark.parametrize(
+        ("values", "refusal"),
+        [
+            (
+                {"group.consumer.assignment.interval.ms": "20000"},
+                "group.consumer.assignment.interval.ms must be less than or equal to"
+                " group.consumer.max.assignment.interval.ms",
+            ),
+            (
+                {"group.share.min.assignment.interval.ms": "16000"},
+                "group.share.max.assignment.interval.ms must be greater than or equal to"
+                " group.share.min.assignment.interval.ms",
+            ),
+            (
+                {"group.streams.min.assignment.interval.ms": "1001"},
+                "group.streams.assignment.interval.ms must be greater than or equal to"
+                " group.streams.min.assignment.interval.ms",
+            ),
+            (
+                {"group.streams.task.offset.interval.ms": "1"},
+                "group.streams.task.offset.interval.ms must be greater than or equal to"
+                " group.streams.min.task.offset.interval.ms",
+            ),
+            (
+                {"group.streams.num.warmup.replicas": "50"},
+                "group.streams.num.warmup.replicas must be less than or equal to group.streams.max.warmup.replicas",
+            ),
+            (
+                {"group.share.delivery.count.limit": "7", "group.share.max.delivery.count.limit": "6"},
+                "group.share.max.delivery.count.limit must be greater than or equal to"
+                " group.share.delivery.count.limit",
+            ),
+            (
+                {"group.consumer.max.session.timeout.ms": "44999"},
+                "group.consumer.max.session.timeout.ms must be greater than or equal to"
+                " group.consumer.min.session.timeout.ms",
+            ),
+        ],
+    )
+    def test_no_broker_starts_beyond_the_bounds(self, values: dict[str, str], refusal: str) -> None:
+        with pytest.raises(ValueError, match=f"^{re.escape(refusal)}$"):
+            Settings(values)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_sessions_and_heartbeats_may_be_short_from_the_start(self, kind: str) -> None:
+        session, heartbeat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
+        settings = Settings({session: "700", heartbeat: "50", "group.share.record.lock.duration.ms": "1000"})
+        assert (settings.number(session), settings.number(heartbeat)) == (700, 50)
+
     def test_names_of_others_are_ignored(self) -> None:
         assert Settings({"shim.own.thing": "1"}).number("num.partitions") == 1
 
@@ -381,6 +443,21 @@ class TestBroker:
         assert alter(cluster, BROKER, "1", (threads, SET, "40")) == 0
         assert value(cluster, BROKER, "1", threads) == ("40", 2)
         assert alter(cluster, BROKER, "1", ("num.io.threads", SET, "0")) == ErrorCode.INVALID_REQUEST
+
+    def test_settings_without_an_effect_have_their_bounds(self, cluster: Cluster) -> None:
+        largest = "max.decompressed.message.bytes"
+        for text, error in (("0", 42), ("2147483640", 42), ("2147483639", 0), ("1", 0)):
+            assert alter(cluster, BROKER, "", (largest, SET, text)) == error
+        updates = "share.coordinator.snapshot.update.records.per.snapshot"
+        assert Settings({updates: "0"}).number(updates) == 0
+        for text in ("-1", "501"):
+            with pytest.raises(ValueError, match=re.escape(updates)):
+                Settings({updates: text})
+
+    def test_no_setting_stands_in_two_tables(self) -> None:
+        unused = [each.name for each in unused_settings()]
+        assert len(set(unused)) == len(unused)
+        assert not {each.synonym for each in TOPIC_SETTINGS.values()} & set(unused)
 
     def test_an_unknown_name_is_kept_as_a_secret(self, cluster: Cluster) -> None:
         assert alter(cluster, BROKER, "1", ("plugin.password", SET, "hunter2")) == 0

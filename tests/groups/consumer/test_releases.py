@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.groups.assignors.range import RangeAssignor
+from kafka_shim.groups.assignors.registry import Assignors
+from kafka_shim.groups.assignors.uniform import UniformAssignor
 from kafka_shim.persistence.records import ConsumerGroupCurrentMemberAssignmentKey
 from tests.groups.consumer.context import Cluster, Consumer
 from tests.groups.context import GROUP, KAFKA_INTERVALS, subscription
@@ -135,6 +138,25 @@ def test_a_vote_that_changes_no_majority_makes_no_epoch() -> None:
     assert cluster.described().group_epoch == epoch
     members[1].full(server_assignor="uniform")
     assert cluster.described().group_epoch == epoch + 1
+
+
+@pytest.mark.parametrize("release", ["4.3", "4.4"])
+def test_another_default_assignor_after_a_restart_rebalances_nobody(release: str) -> None:
+    cluster = Cluster(release=release, t=4)
+    one, two = (cluster.consumer(name, "t") for name in ("one", "two"))
+    for member in (one, two):
+        member.join()
+    for member in (one, two, one, two):
+        member.obey()
+    before = cluster.described()
+    assert (before.group_state, before.assignor_name) == ("Stable", "uniform")
+    cluster.serve(topics=cluster.topics, assignors=Assignors([RangeAssignor(), UniformAssignor()]))
+    for answer in (one.heartbeat(), two.full()):
+        assert (answer.error_code, answer.member_epoch) == (0, before.group_epoch)
+    after = cluster.described()
+    assert (after.group_epoch, after.group_state, after.assignor_name) == (before.group_epoch, "Stable", "range")
+    two.leave()
+    assert one.heartbeat().member_epoch == before.group_epoch + 1
 
 
 @pytest.mark.parametrize(("release", "errors"), [("4.3", (81, 81, 81)), ("4.4", (111, 0, 81))])
