@@ -169,9 +169,14 @@ class EpochGroup(ABC, Generic[_M, _A]):
             return False
         return self.target_computed_ms == NEVER_COMPUTED or self._interval_left_ms(now) <= 0
 
+    @property
+    def _interval_end_ms(self) -> int:
+        """Unix time of the end of the assignment interval."""
+        return self.target_computed_ms + self.setting(self._assignment_interval_ms)
+
     def _interval_left_ms(self, now: float) -> int:
         """Return the milliseconds until the end of the assignment interval; 0 or less if it is over."""
-        return self.target_computed_ms + self.setting(self._assignment_interval_ms) - self.shard.wall_ms(now)
+        return self._interval_end_ms - self.shard.wall_ms(now)
 
     def new_target(self, epoch: int, assigned: Mapping[str, _A]) -> Target[_A]:
         """Return the target assignment that gives these assignments to all members."""
@@ -533,6 +538,7 @@ class EpochGroup(ABC, Generic[_M, _A]):
 
     def describe(self) -> GroupDescription:
         """Describe the group for the console, HTTP and tests."""
+        waits = self.group_epoch > self.target_epoch and self.target_computed_ms != NEVER_COMPUTED
         return GroupDescription(
             type=self.type,
             group_id=self.group_id,
@@ -544,6 +550,8 @@ class EpochGroup(ABC, Generic[_M, _A]):
             cause=self._cause,
             trigger=self.trigger,
             members=[self._describe_member(member) for member in self.members.values()],
+            assignment_epoch=self.target_epoch,
+            assignment_due_ms=self._interval_end_ms if waits else None,
         )
 
     def _describe_member(self, member: _M) -> MemberDescription:
