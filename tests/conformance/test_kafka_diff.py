@@ -1,6 +1,9 @@
 """The list of what differs between two releases, from facts by hand."""
 
-from kafka_shim.conformance.kafka_diff import _read, differences
+import json
+from pathlib import Path
+
+from kafka_shim.conformance.kafka_diff import _read, differences, differences_of_runs
 
 
 def facts_of(schema: dict) -> dict:
@@ -43,3 +46,34 @@ def test_a_struct_within_itself_ends() -> None:
     chain = schema("0", [{"name": "First", "type": "Node", "versions": "0+"}])
     chain["commonStructs"] = [{"name": "Node", "fields": node}]
     assert facts_of(chain)["messages"].keys() == {"ARequest", "ARequest.First", "ARequest.First.Next"}
+
+
+def cell(case: str, version: int | None, verdict: str) -> dict:
+    return {"case": case, "version": version, "verdict": verdict}
+
+
+def test_the_runs_of_two_releases_are_compared_cell_by_cell(tmp_path: Path) -> None:
+    """The reports are there already, so nothing is run."""
+    reports = {
+        "kafka-4.3.1": {
+            "cells": [cell("join/a/1", 5, "pass"), cell("join/a/1", 6, "pass"), cell("wire/b/1", None, "skip")]
+        },
+        "kafka-4.4.0": {
+            "cells": [cell("join/a/1", 5, "pass"), cell("join/a/1", 6, "fail"), cell("join/a/1", 7, "pass")]
+        },
+        "kafka-4.4.0-against-4.3.1": {
+            "scripts": 200,
+            "findings": [{"step": 2, "about": "member 1", "results": ["error 0", "error 81"]}],
+        },
+    }
+    for name, report in reports.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(report))
+    assert list(differences_of_runs("4.3.1", "4.4.0", tmp_path)) == [
+        "## cells with another verdict: 1",
+        "- join/a/1@6: pass -> fail",
+        "## cells of one release: 2",
+        "- wire/b/1: skip, 4.3.1 alone",
+        "- join/a/1@7: pass, 4.4.0 alone",
+        "## random scripts: 1 differences in 200 scripts",
+        "- step 2, member 1: error 81 -> error 0",
+    ]
