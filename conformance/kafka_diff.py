@@ -92,8 +92,9 @@ public class Dump {
         for (Map.Entry<String, ConfigDef.ConfigKey> each : definition(Class.forName(of)).configKeys().entrySet()) {
             ConfigDef.ConfigKey key = each.getValue();
             String value = key.hasDefault() ? String.valueOf(key.defaultValue) : "(none)";
-            String bounds = key.validator == null ? "" : ", " + key.validator.toString().replaceAll("@[0-9a-f]+", "");
-            System.out.println(kind + "\\t" + each.getKey() + "\\t" + key.type() + ", default " + value + bounds
+            String bounds = key.validator == null ? "" : key.validator.toString().replaceAll("@[0-9a-f]+", "");
+            System.out.println(kind + "\\t" + each.getKey() + "\\t" + key.type() + ", default " + value
+                + (bounds.isBlank() ? "" : ", " + bounds)
                 + (key.internalConfig ? ", internal" : "") + (dynamic.contains(each.getKey()) ? ", dynamic" : ""));
         }
     }
@@ -182,7 +183,7 @@ def _of_java(version: str, path: str) -> Facts:
 
 
 def differences(before: Facts, after: Facts) -> Iterator[str]:
-    """Yield the lines of the list: what is new, gone or changed under each heading."""
+    """Yield the lines of the list: new, gone and changed values under each heading."""
     for heading, values in after.items():
         old = before.get(heading, {})
         lines = [f"- new: {name}: {value}" for name, value in values.items() if name not in old]
