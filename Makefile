@@ -75,8 +75,8 @@ fuzz: environment ## a search for faults by chance, with the line that plays eac
 conformance: environment ## what a coordinator gets wrong (ARGS="--target kafka --level must")
 	$(BIN)/kafka-shim conformance $(ARGS)
 
-kafka-diff: environment ## what differs between two releases of Kafka (FROM=4.3.1 TO=4.4.0; needs Java and Maven)
-	@$(BIN)/python -m kafka_shim.conformance.kafka_diff $(FROM) $(TO)
+kafka-diff: environment ## what differs between two releases of Kafka (FROM=4.3.1 TO=4.4.0; RUNS=FOLDER runs both; needs Java and Maven)
+	@$(BIN)/python -m kafka_shim.conformance.kafka_diff $(FROM) $(TO) $(if $(RUNS),--runs $(RUNS))
 
 bench: environment ## ours beside librdkafka's mock, kfake and Apache Kafka, where these can be had
 	$(BIN)/python -m bench $(ARGS)

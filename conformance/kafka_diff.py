@@ -1,11 +1,13 @@
 """List the differences of two releases of Apache Kafka: versions, messages, records, error codes, features, settings.
 
 Reads the jars that Maven fetches: the schemas of messages and records are in them as JSON; a small Java program prints
-error codes, features and settings. `docs/versions.md` tells the next steps.
+error codes, features and settings. With `--runs FOLDER` it also compares the running releases, by the conformance suite
+and by random scripts. `docs/versions.md` tells the next steps.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_shim.conformance import processes
+from kafka_shim.conformance.matrix.command import report_of
 from kafka_shim.conformance.targets.base import TargetError
 from kafka_shim.conformance.targets.kafka import NEWEST, class_path
 
@@ -25,6 +28,8 @@ import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.server.common.Feature;
@@ -41,6 +46,7 @@ public class Dump {
         dump("broker", "kafka.server.KafkaConfig");
         dump("group", "org.apache.kafka.coordinator.group.GroupConfig");
         dump("topic", "org.apache.kafka.storage.internals.log.LogConfig");
+        synonyms();
     }
 
     // Releases differ in where a class keeps its definitions: in a method or in a field.
@@ -60,13 +66,36 @@ public class Dump {
         throw new NoSuchFieldException(of + " has no definitions");
     }
 
+    // 4.2 has the settings that a running broker can change in an object of Scala.
+    static Set<?> dynamic() throws Exception {
+        try {
+            return (Set<?>) Class.forName("org.apache.kafka.server.config.DynamicBrokerConfig")
+                .getField("ALL_DYNAMIC_CONFIGS").get(null);
+        } catch (ClassNotFoundException before43) {
+            return scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.Set<?>)
+                Class.forName("kafka.server.DynamicBrokerConfig").getMethod("AllDynamicConfigs").invoke(null));
+        }
+    }
+
+    // 4.2 has no table of them.
+    static void synonyms() throws Exception {
+        Class<?> of = Class.forName("org.apache.kafka.coordinator.group.GroupConfig");
+        for (Field field : of.getFields())
+            if (field.getName().equals("ALL_GROUP_CONFIG_SYNONYMS"))
+                for (Map.Entry<?, ?> each : ((Map<?, ?>) field.get(null)).entrySet())
+                    System.out.println("synonym\\t" + each.getKey() + "\\t"
+                        + ((Optional<?>) each.getValue()).map(String::valueOf).orElse("(none)"));
+    }
+
     static void dump(String kind, String of) throws Exception {
+        Set<?> dynamic = kind.equals("broker") ? dynamic() : Set.of();
         for (Map.Entry<String, ConfigDef.ConfigKey> each : definition(Class.forName(of)).configKeys().entrySet()) {
             ConfigDef.ConfigKey key = each.getValue();
             String value = key.hasDefault() ? String.valueOf(key.defaultValue) : "(none)";
-            String bounds = key.validator == null ? "" : ", " + key.validator.toString().replaceAll("@[0-9a-f]+", "");
-            System.out.println(kind + "\\t" + each.getKey() + "\\t" + key.type() + ", default " + value + bounds
-                + (key.internalConfig ? ", internal" : ""));
+            String bounds = key.validator == null ? "" : key.validator.toString().replaceAll("@[0-9a-f]+", "");
+            System.out.println(kind + "\\t" + each.getKey() + "\\t" + key.type() + ", default " + value
+                + (bounds.isBlank() ? "" : ", " + bounds)
+                + (key.internalConfig ? ", internal" : "") + (dynamic.contains(each.getKey()) ? ", dynamic" : ""));
         }
     }
 }
@@ -142,6 +171,7 @@ def _of_java(version: str, path: str) -> Facts:
         "broker": "broker settings",
         "group": "group settings",
         "topic": "topic settings",
+        "synonym": "broker settings behind group settings",
     }
     facts: Facts = {heading: {} for heading in headings.values()}
     for line in done.stdout.splitlines():
@@ -153,7 +183,7 @@ def _of_java(version: str, path: str) -> Facts:
 
 
 def differences(before: Facts, after: Facts) -> Iterator[str]:
-    """Yield the lines of the list: what is new, gone or changed under each heading."""
+    """Yield the lines of the list: new, gone and changed values under each heading."""
     for heading, values in after.items():
         old = before.get(heading, {})
         lines = [f"- new: {name}: {value}" for name, value in values.items() if name not in old]
@@ -167,16 +197,61 @@ def differences(before: Facts, after: Facts) -> Iterator[str]:
         yield from sorted(lines)
 
 
+def differences_of_runs(before: str, after: str, folder: Path) -> Iterator[str]:
+    """Run the conformance suite on two releases, and random scripts on both side by side; yield the lines of the list.
+
+    `folder` keeps the reports, and a run with a report is not repeated. Raises `TargetError` if a run ends without one.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    old, new = f"kafka:{before}", f"kafka:{after}"
+    cells = [_cells(_report(folder / f"{target.replace(':', '-')}.json", "--target", target)) for target in (old, new)]
+    name = f"kafka-{after}-against-{before}.json"
+    compared = _report(folder / name, "--target", new, "--against", old)
+    both = sorted(cells[0].keys() & cells[1].keys())
+    lines = [f"- {cell}: {cells[0][cell]} -> {cells[1][cell]}" for cell in both if cells[0][cell] != cells[1][cell]]
+    yield f"## cells with another verdict: {len(lines)}"
+    yield from lines
+    alone = [f"- {cell}: {cells[0][cell]}, {before} alone" for cell in sorted(cells[0].keys() - cells[1].keys())]
+    alone += [f"- {cell}: {cells[1][cell]}, {after} alone" for cell in sorted(cells[1].keys() - cells[0].keys())]
+    yield f"## cells of one release: {len(alone)}"
+    yield from alone
+    yield f"## random scripts: {len(compared['findings'])} differences in {compared['scripts']} scripts"
+    for finding in compared["findings"]:
+        of_new, of_old = finding["results"]
+        yield f"- step {finding['step']}, {finding['about']}: {of_old} -> {of_new}"
+
+
+def _report(path: Path, *arguments: str) -> dict[str, Any]:
+    if not report_of(path, list(arguments)):
+        raise TargetError(f"no report of conformance {' '.join(arguments)}")
+    report: dict[str, Any] = json.loads(path.read_text())
+    return report
+
+
+def _cells(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return the verdict of each cell."""
+    return {
+        each["case"] if each["version"] is None else f"{each['case']}@{each['version']}": each["verdict"]
+        for each in report["cells"]
+    }
+
+
 def main(arguments: list[str]) -> int:
     """Print the list for two releases, for example 4.2.2 and 4.3.1; a line such as 4.4 means its newest release."""
-    if len(arguments) != 2:
-        print("usage: make kafka-diff FROM=4.3.1 TO=4.4.0", file=sys.stderr)
-        return 2
-    before, after = (NEWEST.get(each, each) for each in arguments)
+    parser = argparse.ArgumentParser(usage="make kafka-diff FROM=4.3.1 TO=4.4.0 [RUNS=FOLDER]")
+    parser.add_argument("before", metavar="FROM")
+    parser.add_argument("after", metavar="TO")
+    parser.add_argument("--runs", type=Path, metavar="FOLDER")
+    chosen = parser.parse_args(arguments)
+    before, after = (NEWEST.get(each, each) for each in (chosen.before, chosen.after))
     print(f"# Apache Kafka {before} -> {after}")
     try:
-        for line in differences(facts_of(before), facts_of(after)):
-            print(line)
+        with processes.broken_off_on_signals():
+            for line in differences(facts_of(before), facts_of(after)):
+                print(line, flush=True)
+            if chosen.runs is not None:
+                for line in differences_of_runs(before, after, chosen.runs):
+                    print(line)
     except TargetError as error:
         print(error, file=sys.stderr)
         return 1

@@ -38,16 +38,18 @@ def list_groups(control: str, as_json: bool) -> None:
 @control_option
 @json_option
 def describe_group(group: str, control: str, as_json: bool) -> None:
-    """Describe one group: its members, their assignor and partitions, and its committed offsets."""
+    """Describe one group: its epochs, its members, their assignor and partitions, and its committed offsets."""
     answer = ask(control, "GET", f"/v1/groups/{path_segment(group)}")
     if as_json:
         say(answer, as_json, str)
         return
     click.echo(
-        f"{readable(answer['group'])}: {answer['state']}, generation {answer['generation']},"
+        f"{readable(answer['group'])}: {answer['state']}, {_epochs(answer)},"
         f" protocol {readable(answer['protocol'] or '-')},"
         f" coordinated by node {answer['coordinator']}"
     )
+    if answer["assignment_wait_ms"]:
+        click.echo(f"waits {answer['assignment_wait_ms']} ms for the assignment interval")
     if answer["rebalance"]:
         trigger = readable(answer["rebalance"]["trigger"])
         click.echo(f"last rebalance: {answer['rebalance']['cause']} {trigger}".rstrip())
@@ -145,6 +147,12 @@ def watch(group: str | None, control: str, as_json: bool) -> None:
         # The server stopped in the middle of a line.
         pass
     click.echo(f"{control} has stopped.", err=True)
+
+
+def _epochs(group: dict[str, Any]) -> str:
+    if group["assignment_epoch"] is None:
+        return f"generation {group['generation']}"
+    return f"group epoch {group['generation']}, assignment epoch {group['assignment_epoch']}"
 
 
 def _terms(ephemeral: bool, bound_ms: int | None) -> str:

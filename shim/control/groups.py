@@ -61,9 +61,13 @@ async def described(cluster: Cluster, group_id: str) -> dict[str, Any] | None:
 def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -> dict[str, Any]:
     offsets = shard.offsets.of(group.group_id)
     description = group.describe()
+    due_ms = description.assignment_due_ms
+    left_ms = 0 if due_ms is None else due_ms - shard.wall_ms(cluster.clock())
     return {
         **summary(node, group),
         "partition": shard.partition,
+        "assignment_epoch": description.assignment_epoch,
+        "assignment_wait_ms": left_ms if left_ms > 0 else None,
         "leader": description.leader,
         "rebalance": None
         if description.cause is None

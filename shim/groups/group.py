@@ -224,6 +224,10 @@ class GroupDescription:
     one; `cause` is None if there was none here. `pending_members` are ids that were given and have not joined yet.
     `ephemeral` and `heartbeat_bound_ms` belong to a group that was created before its first member. `topology` has the
     nodes that a streams application has described.
+
+    In a group with epochs `generation` is the group epoch, and `assignment_epoch` that of the last assignment, None in
+    others. Below the group epoch, the next assignment waits until `assignment_due_ms` at least, Unix time (KIP-1263);
+    None if nothing waits for the interval.
     """
 
     type: str
@@ -241,3 +245,5 @@ class GroupDescription:
     ephemeral: bool = False
     heartbeat_bound_ms: int | None = None
     topology: list[TopologyNode] = field(default_factory=list)
+    assignment_epoch: int | None = None
+    assignment_due_ms: int | None = None

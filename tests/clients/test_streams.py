@@ -1,7 +1,8 @@
 """A Kafka Streams application counts words, by the streams protocol (KIP-1071) and by the classic one.
 
 It grows from one instance to three, one of which is killed, and the counts stay exact. Instances run in two Java
-processes, and those of both protocols side by side: Java is built and started once for all of it.
+processes, and those of both protocols side by side: Java is built and started once for all of it. Another test has a
+plugin of topology descriptions, and the application describes its topology.
 """
 
 from __future__ import annotations
@@ -20,8 +21,14 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_shim.apis.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafka_shim.apis.streams_group_describe import (
+    DescriptionStatus,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+)
 from kafka_shim.conformance.targets import open_target
 from kafka_shim.conformance.targets.kafka import cache_folder
+from kafka_shim.testing import CoordinatorServer
 from kafka_shim.testing.coordinator import Coordinator
 from tests.server.wire import Client
 from tests.waiting import until
@@ -240,3 +247,37 @@ def test_word_count_grows_to_three_instances_and_loses_one(word_count: str, boot
         counts.close()
         stays.end()
         dies.end()
+
+
+@pytest.mark.skipif(TARGET != "shim", reason="the plugin is a setting of the broker")
+def test_an_application_describes_its_topology_to_a_broker_with_a_plugin(word_count: str, tmp_path: Path) -> None:
+    plugin = "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
+    config = QUICK | {"group.streams.topology.description.plugin.class": plugin}
+    with CoordinatorServer(topics={"lines": 3, "counts-streams": 1}, config=config) as server:
+        instances = Instances(word_count, server.bootstrap, tmp_path)
+        try:
+            instances.ask("start one words-streams streams lines counts-streams")
+            api = "StreamsGroupTopologyDescriptionUpdate"
+            described = server.group("words-streams").next("exchange", api=api, timeout=SECONDS)
+            assert described["error"] == 0
+            request = StreamsGroupDescribeRequest(["words-streams"], include_topology_description=True)
+            with Client(server.bootstrap) as client:
+                (group,) = client.ask(request, 1, StreamsGroupDescribeResponse).groups
+        finally:
+            instances.end()
+    assert group.topology_description_status == DescriptionStatus.AVAILABLE
+    description = group.topology_description
+    assert description.global_stores == []
+    nodes = {part.subtopology_id: part.nodes for part in description.subtopologies}
+    repartition = "words-streams-words-repartition"
+    assert {
+        part: (
+            [topic for node in each for topic in node.source_topics],
+            [node.sink_topic for node in each if node.sink_topic is not None],
+            [store for node in each for store in node.stores],
+        )
+        for part, each in nodes.items()
+    } == {"0": (["lines"], [repartition], []), "1": ([repartition], ["counts-streams"], ["counts"])}
+    for each in nodes.values():
+        reached = {name for node in each for name in node.successors}
+        assert reached < {node.name for node in each}

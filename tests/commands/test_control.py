@@ -15,11 +15,20 @@ from typing import Any
 
 import pytest
 
+from kafka_shim.apis.streams_group_topology_description_update import (
+    GlobalStore,
+    Node,
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
+    Subtopology,
+    TopologyDescription,
+)
 from kafka_shim.cli import main
 from kafka_shim.commands.asking import TOKEN
 from kafka_shim.lab.faults import Plan
 from kafka_shim.lab.interception import MATCH_FIELDS
 from kafka_shim.testing import CoordinatorServer
+from tests.server.wire import Client
 
 SHIM = Path(sys.executable).parent / "kafka-shim"
 
@@ -187,6 +196,73 @@ def test_the_lag_of_a_group_is_shown(server: CoordinatorServer, shell: Shell) ->
     server.seed_offsets("late", {("backlog", 0): 1})
     assert shell.json("groups", "lag", "late") == [{"topic": "backlog", "partition": 0, "offset": 1, "lag": 2}]
     assert shell.output("groups", "lag", "late").splitlines()[1:] == ["backlog  0          1       2  ", "2 in all"]
+
+
+def test_a_group_with_epochs_shows_its_wait_for_the_assignment_interval(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {"group.consumer.assignment.interval.ms": "1000"}
+    with CoordinatorServer(topics={"orders": 4}, control=True, config=config) as server:
+        shell, group = Shell(server.control_url, capsys, monkeypatch), server.group("billing")
+        server.clock.freeze()
+        server.consumer_puppet("billing", ["orders"], client_id="one")
+        group.next("epoch", generation=2)
+        assert shell.output("groups", "describe", "billing").startswith(
+            "billing: Stable, group epoch 2, assignment epoch 2, protocol uniform, coordinated by node 1\n"
+        )
+        server.consumer_puppet("billing", ["orders"], client_id="two")
+        group.next("epoch", generation=3)
+        server.clock.advance(0.25)
+        assert shell.output("groups", "describe", "billing").splitlines()[:2] == [
+            "billing: Assigning, group epoch 3, assignment epoch 2, protocol uniform, coordinated by node 1",
+            "waits 750 ms for the assignment interval",
+        ]
+        found = shell.json("groups", "describe", "billing")
+        assert (found["generation"], found["assignment_epoch"], found["assignment_wait_ms"]) == (3, 2, 750)
+        server.clock.advance(1)
+        server.clock.resume()
+        group.stable(members=2)
+        found = shell.json("groups", "describe", "billing")
+        assert (found["generation"], found["assignment_epoch"], found["assignment_wait_ms"]) == (3, 3, None)
+        assert "waits" not in shell.output("groups", "describe", "billing")
+
+
+def test_the_described_topology_of_a_streams_group_is_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
+    config = {"group.streams.topology.description.plugin.class": plugin}
+    nodes = [
+        Node("lines", 1, ["orders"], None, [], ["split"]),
+        Node("split", 2, [], None, ["counts"], ["out"]),
+        Node("out", 3, [], "totals", [], []),
+    ]
+    everywhere = GlobalStore(Node("prices", 1, ["prices"], None, [], ["keep"]), Node("keep", 2, [], None, ["all"], []))
+    with CoordinatorServer(topics={"orders": 4}, control=True, config=config) as server:
+        shell = Shell(server.control_url, capsys, monkeypatch)
+        server.streams_puppet("words", ["orders"])
+        (member,) = server.group("words").stable(members=1).members
+        assert shell.json("groups", "describe", "words")["topology"] == []
+        description = TopologyDescription([Subtopology("0", nodes)], [everywhere])
+        update = StreamsGroupTopologyDescriptionUpdateRequest("words", member.member_id, 0, description)
+        with Client(server.bootstrap) as client:
+            assert client.ask(update, 0, StreamsGroupTopologyDescriptionUpdateResponse).error_code == 0
+        found = [tuple(node.values()) for node in shell.json("groups", "describe", "words")["topology"]]
+        assert found == [
+            ("0", "lines", "source", ["orders"], [], ["split"]),
+            ("0", "split", "processor", [], ["counts"], ["out"]),
+            ("0", "out", "sink", ["totals"], [], []),
+            ("", "prices", "source", ["prices"], [], ["keep"]),
+            ("", "keep", "processor", [], ["all"], []),
+        ]
+        lines = [line.split() for line in shell.output("groups", "describe", "words").splitlines()]
+        assert lines[lines.index(["subtopology", "name", "type", "topics", "stores", "successors"]) + 1 :] == [
+            ["0", "lines", "source", "orders", "split"],
+            ["0", "split", "processor", "counts", "out"],
+            ["0", "out", "sink", "totals"],
+            ["prices", "source", "prices", "keep"],
+            ["keep", "processor", "all"],
+        ]
 
 
 @pytest.mark.parametrize(

@@ -257,11 +257,14 @@ def test_a_frame_of_no_size_breaks_the_stream() -> None:
     assert cut_.broken is not None
 
 
-@pytest.mark.parametrize(("version", "software"), [(3, "sarama 1.31.0"), (2, "")])
+@pytest.mark.parametrize(("version", "software"), [(5, "sarama 1.31.0"), (3, "sarama 1.31.0"), (2, "")])
 def test_the_software_of_a_client_is_noted_and_its_request_passes(version: int, software: str) -> None:
     seen = Seen()
-    request = ApiVersionsRequest(client_software_name="sarama", client_software_version="1.31.0")
+    request = ApiVersionsRequest(
+        client_software_name="sarama", client_software_version="1.31.0", cluster_id="shop", node_id=5
+    )
     data = asks(request, version)
+    assert (b"shop" in data) is (version == 5)
     assert seen.connection.from_client(data[:9]) + seen.connection.from_client(data[9:]) == data
     assert (seen.connection.software, seen.pending, len(seen.connection.waiting)) == (software, [], 1)
     cut = Seen()

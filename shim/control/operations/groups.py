@@ -143,7 +143,14 @@ class GroupDescribed(Answer, kw_only=True):
     state: GroupState
     protocol_type: str
     protocol: str | None
-    generation: int
+    generation: Annotated[int, Meta(description="The group epoch of a group with epochs.")]
+    assignment_epoch: Annotated[
+        int | None, Meta(description="The epoch of the last assignment; null for a group without epochs.")
+    ]
+    assignment_wait_ms: Annotated[
+        int | None,
+        Meta(description="Milliseconds that the next assignment still waits for the assignment interval; null if not."),
+    ]
     coordinator: int
     partition: Annotated[int, Meta(description="Its partition of __consumer_offsets.")]
     leader: str | None

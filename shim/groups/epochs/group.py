@@ -175,9 +175,14 @@ class EpochGroup(ABC, Generic[_M, _A]):
         waits = self.group_epoch > self.target_epoch and not self.is_target_due(self.group_epoch, now)
         return self._interval_left_ms(now) if waits else None
 
+    @property
+    def _interval_end_ms(self) -> int:
+        """Unix time of the end of the assignment interval."""
+        return self.target_computed_ms + self.setting(self._assignment_interval_ms)
+
     def _interval_left_ms(self, now: float) -> int:
         """Return the milliseconds until the end of the assignment interval; 0 or less if it is over."""
-        return self.target_computed_ms + self.setting(self._assignment_interval_ms) - self.shard.wall_ms(now)
+        return self._interval_end_ms - self.shard.wall_ms(now)
 
     def new_target(self, epoch: int, assigned: Mapping[str, _A]) -> Target[_A]:
         """Return the target assignment that gives these assignments to all members."""
@@ -460,6 +465,7 @@ class EpochGroup(ABC, Generic[_M, _A]):
 
     def describe(self) -> GroupDescription:
         """Describe the group for the console, HTTP and tests."""
+        waits = self.group_epoch > self.target_epoch and self.target_computed_ms != NEVER_COMPUTED
         return GroupDescription(
             type=self.type,
             group_id=self.group_id,
@@ -471,6 +477,8 @@ class EpochGroup(ABC, Generic[_M, _A]):
             cause=None if self.cause is None else self.cause.value,
             trigger=self.trigger,
             members=[self._describe_member(member) for member in self.members.values()],
+            assignment_epoch=self.target_epoch,
+            assignment_due_ms=self._interval_end_ms if waits else None,
         )
 
     def _describe_member(self, member: _M) -> MemberDescription:
