@@ -226,11 +226,13 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the story of its groups and the path of the trace to the report of a failed test."""
     error = call.excinfo
+    # Before the kit's frames are hidden: they tell whose error it is.
+    is_one_sentence = error is not None and not item.config.getoption("fulltrace") and _only_kit(error)
     if error is not None and _touches_kit(error):
         _hide_frames(item, error)
     report = yield
-    if error is not None and call.when == "setup" and not item.config.getoption("fulltrace") and _only_kit(error):
-        report.longrepr = error.exconly()
+    if error is not None and is_one_sentence:
+        report.longrepr = error.exconly().removeprefix(f"{type(error.value).__module__}.")
     if report.failed and call.when == "call":
         for number, running in enumerate(_of(item), 1):
             report.sections.append(("kafka coordinator", _explained(item, running, number)))

@@ -321,10 +321,21 @@ def test_a_mistake_in_the_marker_is_one_sentence(run: pytest.Pytester) -> None:
 
 
         @pytest.mark.kafka_coordinator(config={"group.max.sise": 3})
-        def test_mistake(kafka_coordinator):
+        def test_setting(kafka_coordinator):
+            pass
+
+
+        @pytest.mark.kafka_coordinator(topics=["orders"])
+        def test_list(kafka_coordinator):
             pass
     """)
-    report = "\n".join(run.runpytest_inprocess().outlines)
-    assert "ValueError: 'group.max.sise' is not a setting of this coordinator; did you mean 'group.max.size'?" in report
-    assert "plugin.py" not in report
-    assert "arguments.py" not in report
+    assert _failures(run) == [
+        "ValueError: 'group.max.sise' is not a setting of this coordinator; did you mean 'group.max.size'?",
+        "ValueError: topics must map names to numbers of partitions, such as {'orders': 4}, not ['orders'].",
+    ]
+
+
+def _failures(run: pytest.Pytester) -> list[str]:
+    """Run the tests; return the text of each failure in the report."""
+    reports = run.inline_run("-p", "no:randomly").getreports("pytest_runtest_logreport")
+    return [str(report.longrepr) for report in reports if report.failed]
