@@ -205,15 +205,10 @@ def test_an_impossible_marker_is_refused(run: pytest.Pytester) -> None:
             pass
         """
     )
-    result = run.runpytest_inprocess()
-    result.assert_outcomes(errors=3)
-    result.stdout.fnmatch_lines(
-        [
-            "*takes keywords alone: kafka_coordinator(topics=*",
-            "*The marker kafka_coordinator has no argument 'topic'; did you mean 'topics'?",
-            "*a test may set topics, not brokers.*",
-        ]
-    )
+    positional, unknown, shared = _failures(run)
+    assert positional.startswith("UsageError: The marker kafka_coordinator takes keywords alone: kafka_coordinator(")
+    assert unknown == "UsageError: The marker kafka_coordinator has no argument 'topic'; did you mean 'topics'?"
+    assert shared == "UsageError: The coordinator of the session is shared: a test may set topics, not brokers."
 
 
 def test_tests_run_in_parallel(run: pytest.Pytester) -> None:
