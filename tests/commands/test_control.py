@@ -187,6 +187,23 @@ def test_the_lag_of_a_group_is_shown(server: CoordinatorServer, shell: Shell) ->
     server.seed_offsets("late", {("backlog", 0): 1})
     assert shell.json("groups", "lag", "late") == [{"topic": "backlog", "partition": 0, "offset": 1, "lag": 2}]
     assert shell.output("groups", "lag", "late").splitlines()[1:] == ["backlog  0          1       2  ", "2 in all"]
+    server.create_topic("unread", 2)
+    server.produce("unread", "a", "b", partition=1)
+    puppet = server.puppet("fresh", ["unread"])
+    server.group("fresh").stable(members=1)
+    assert server.lag("fresh") == {("unread", 0): 0, ("unread", 1): 2}
+    assert shell.json("groups", "lag", "fresh") == [
+        {"topic": "unread", "partition": 0, "offset": None, "lag": 0},
+        {"topic": "unread", "partition": 1, "offset": None, "lag": 2},
+    ]
+    assert shell.output("groups", "lag", "fresh").splitlines()[1:] == [
+        "unread  0          -       0  ",
+        "unread  1          -       2  ",
+        "2 in all",
+    ]
+    puppet.commit({("unread", 1): 2})
+    server.group("fresh").committed("unread", 1)
+    assert [(each["offset"], each["lag"]) for each in shell.json("groups", "lag", "fresh")] == [(None, 0), (2, 0)]
 
 
 @pytest.mark.parametrize(

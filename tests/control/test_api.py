@@ -80,6 +80,8 @@ def test_the_api_shows_the_lag_and_the_kind_of_a_group(server: CoordinatorServer
     found = answer_to(http, "GET", "/v1/groups/behind")
     assert (found["type"], found["state"]) == ("consumer", "Stable")
     assert [(each["partition"], each["lag"]) for each in found["offsets"]] == [(1, 2), (2, -87), (3, 0)]
+    everything = server.lag("behind")
+    assert found["uncommitted"] == [{"topic": "orders", "partition": 0, "lag": everything["orders", 0]}]
 
 
 def test_the_document_has_every_kind_of_group_and_every_state() -> None:
