@@ -84,6 +84,10 @@ class SharedCoordinator(NamedTuple):
         lag = self.server.lag(self.name(group))
         return {(topic.removeprefix(self.prefix), partition): behind for (topic, partition), behind in lag.items()}
 
+    def produce(self, topic: str, *values: Any, **fields: Any) -> list[tuple[int, int]]:
+        """Append records to a topic of this test; return the partition and offset of each."""
+        return self.server.produce(self.name(topic), *values, **fields)
+
     def records(self, topic: str, partition: int | None = None, *, committed: bool = True) -> list[Any]:
         """Return the records of a topic of this test, or of one partition, as a consumer sees them."""
         return self.server.records(self.name(topic), partition, committed=committed)

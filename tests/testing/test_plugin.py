@@ -77,7 +77,8 @@ def test_one_coordinator_of_the_session_keeps_tests_apart(run: pytest.Pytester) 
             assert len(set(map(id, servers))) == 1
             name = kafka_coordinator_session.name("payments")
             assert kafka_coordinator_session.create_topic(name) == name
-            kafka_coordinator_session.server.produce(name, "a", "b")
+            assert kafka_coordinator_session.produce("payments", "a", key="k") == [(0, 0)]
+            assert kafka_coordinator_session.produce(name, "b") == [(0, 1)]
             assert [record.value for record in kafka_coordinator_session.records("payments")] == [b"a", b"b"]
             kafka_coordinator_session.server.seed_offsets(kafka_coordinator_session.name("ledger"), {(name, 0): 1})
             assert kafka_coordinator_session.lag("ledger") == {("payments", 0): 1}
