@@ -17,6 +17,14 @@ import pytest
 
 from kafka_shim.cli import main
 from kafka_shim.commands.asking import TOKEN
+from kafka_shim.control.operations.acts import (
+    ConsumerManner,
+    CreateConsumerPuppet,
+    CreatePuppet,
+    CreateSharePuppet,
+    CreateStreamsPuppet,
+    Manner,
+)
 from kafka_shim.lab.faults import Plan
 from kafka_shim.lab.interception import MATCH_FIELDS
 from kafka_shim.testing import CoordinatorServer
@@ -110,6 +118,15 @@ def test_the_help_of_a_fault_names_its_fields(shell: Shell) -> None:
     ):
         assert f"{field}=" in output
     assert "KAFKA_SHIM_CONTROL" in output
+
+
+def test_the_help_of_a_puppet_names_its_fields(shell: Shell) -> None:
+    output = shell.output("puppets", "start", "--help")
+    kinds = (CreatePuppet, CreateConsumerPuppet, CreateSharePuppet, CreateStreamsPuppet)
+    for field in {name for kind in kinds for name in kind.__struct_fields__} - {"group", "topics"}:
+        assert f"{field}=" in output
+    for manner in (*Manner.__struct_fields__, *ConsumerManner.__struct_fields__):
+        assert manner in output
 
 
 def test_the_clock_moves(shell: Shell) -> None:
