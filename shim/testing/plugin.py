@@ -183,7 +183,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 SENTENCES: Final = (AssertionError, ImportError, RuntimeError, TypeError, ValueError, pytest.UsageError)
 """Errors of the kit with the remedy for a test's author, so that its frames add nothing."""
-_HIDDEN: Final = ("kafka_shim", "outcome", "trio")
+_HIDDEN: Final = ("concurrent", "contextlib", "kafka_shim", "outcome", "trio")
 _RUNNERS: Final = ("_pytest", "pluggy", "pytest")
 
 

@@ -147,15 +147,24 @@ def test_a_failed_wait_or_a_refusal_shows_the_line_of_the_test_alone(run: pytest
 
         def test_error(kafka_coordinator):
             kafka_coordinator.call(lambda: {}["a key of the test"])
+
+        def test_clock(kafka_coordinator):
+            kafka_coordinator.clock.advance("10")
+
+        def test_block(kafka_coordinator):
+            with kafka_coordinator.playing("zombie", "billing", "real"):
+                pass
         """
     )
     result = run.runpytest_inprocess()
-    result.assert_outcomes(failed=3)
+    result.assert_outcomes(failed=5)
     lines = "\n".join(result.outlines)
     assert "NotReached: Waited 0.05 s in vain" in lines
     assert "Refused: There is no topic 'nowhere'" in lines
     assert "KeyError: 'a key of the test'" in lines
-    assert not [each for each in ("outcome", "_threads.py", "thread.py:", "handles.py:", "kit.py:") if each in lines]
+    assert "ValueError: The time to put the clock forward must be seconds of at least 0, not '10'." in lines
+    hidden = ("outcome", "_threads.py", "thread.py:", "handles.py:", "kit.py:", "concurrent/", "contextlib.py")
+    assert not [each for each in hidden if each in lines]
     assert "handles.py:" in "\n".join(run.runpytest_inprocess("--full-trace").outlines)
 
 
