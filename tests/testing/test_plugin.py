@@ -139,6 +139,9 @@ def test_a_fault_that_never_happens_fails_the_test_unless_it_is_optional(run: py
 def test_a_failed_wait_or_a_refusal_shows_the_line_of_the_test_alone(run: pytest.Pytester) -> None:
     run.makepyfile(
         """
+        import trio
+        from kafka_shim.testing import open_coordinator
+
         def test_it(kafka_coordinator):
             kafka_coordinator.group("billing").stable(members=1, timeout=0.05)
 
@@ -154,16 +157,23 @@ def test_a_failed_wait_or_a_refusal_shows_the_line_of_the_test_alone(run: pytest
         def test_block(kafka_coordinator):
             with kafka_coordinator.playing("zombie", "billing", "real"):
                 pass
+
+        def test_nursery():
+            async def main():
+                async with open_coordinator() as kit, trio.open_nursery():
+                    await kit.group("shipping").stable(members=1, timeout=0.05)
+            trio.run(main)
         """
     )
     result = run.runpytest_inprocess()
-    result.assert_outcomes(failed=5)
+    result.assert_outcomes(failed=6)
     lines = "\n".join(result.outlines)
     assert "NotReached: Waited 0.05 s in vain" in lines
     assert "Refused: There is no topic 'nowhere'" in lines
     assert "KeyError: 'a key of the test'" in lines
     assert "ValueError: The time to put the clock forward must be seconds of at least 0, not '10'." in lines
-    hidden = ("outcome", "_threads.py", "thread.py:", "handles.py:", "kit.py:", "concurrent/", "contextlib.py")
+    assert "Now shipping is Dead" in lines
+    hidden = ("outcome", "_threads.py", "thread.py", "handles.py", "kit.py", "concurrent/", "contextlib.py", "_run.py")
     assert not [each for each in hidden if each in lines]
     assert "handles.py:" in "\n".join(run.runpytest_inprocess("--full-trace").outlines)
 
