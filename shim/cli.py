@@ -133,10 +133,14 @@ class Commands(click.Group):
         return sorted([*super().list_commands(ctx), *self.elsewhere])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.elsewhere:
-            return super().get_command(ctx, cmd_name)
-        module, attribute, _ = self.elsewhere[cmd_name]
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command | None
+        if cmd_name in self.elsewhere:
+            module, attribute, _ = self.elsewhere[cmd_name]
+            command = getattr(importlib.import_module(module), attribute)
+        else:
+            command = super().get_command(ctx, cmd_name)
+        if command is not None and ctx.auto_envvar_prefix is not None:
+            _name_variables(command, f"{ctx.auto_envvar_prefix}_{cmd_name}")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -144,6 +148,19 @@ class Commands(click.Group):
         others = {name: help_ for name, (_, _, help_) in self.elsewhere.items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted((own | others).items()))
+
+
+def _name_variables(command: click.Command, prefix: str) -> None:
+    """Give each option the environment variable of its longest flag; click's own has the name of the parameter."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.envvar is None:
+            option.envvar = _variable(prefix, max(option.opts, key=len).lstrip("-"))
+    for name, inner in getattr(command, "commands", {}).items():
+        _name_variables(inner, f"{prefix}_{name}")
+
+
+def _variable(prefix: str, name: str) -> str:
+    return f"{prefix}_{name}".replace("-", "_").upper()
 
 
 class TraceCommands(Commands):
@@ -166,6 +183,9 @@ def cli() -> None:
     """A Kafka-compatible group coordinator: for tests, for conformance, for understanding rebalances.
 
     An environment variable sets each option: KAFKA_SHIM_SERVE_BROKERS=3 is `serve --brokers 3`.
+
+    The exit code is 2 for a command that cannot be carried out, and 3 if there is no such group, topic, broker, fault
+    or puppet.
     """
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -154,16 +155,43 @@ def test_serve_refuses_impossible_options_in_one_sentence(tmp_path: Path) -> Non
 def test_the_environment_sets_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_SHIM_SERVE_STORE", "memory:")
     monkeypatch.setenv("KAFKA_SHIM_SERVE_CONTROL", "127.0.0.1:0")
-    monkeypatch.setenv("KAFKA_SHIM_SERVE_TOPICS", "orders:6 billing:2")
+    monkeypatch.setenv("KAFKA_SHIM_SERVE_TOPIC", "orders:6 billing:2")
+    monkeypatch.setenv("KAFKA_SHIM_TOPICS_LIST_JSON", "1")
     with serving(folder=tmp_path) as (ready, _):
         result = run("topics", "list", "--control", ready["control"])
-    assert "orders" in result.stdout
-    assert "billing" in result.stdout
+    assert [topic["topic"] for topic in json.loads(result.stdout)] == ["billing", "orders"]
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setenv("KAFKA_SHIM_SERVE_CONTROL", "0.0.0.0:0")
     refused = run("serve", "--listen", "127.0.0.1:0")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "needs a token" in refused.stderr
+
+
+def test_each_option_has_the_variable_of_its_flag_and_that_of_its_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = [(context, option) for context in contexts() for option in context.command.params]
+    variables = []
+    for context, option in options:
+        if not isinstance(option, click.Option):
+            continue
+        flag = max(option.opts, key=len).lstrip("-").replace("-", "_")
+        names = {f"{context.auto_envvar_prefix}_{name}".upper() for name in (flag, option.name)}
+        variables += names
+        for name in names:
+            with monkeypatch.context() as one:
+                one.setenv(name, "value")
+                assert option.resolve_envvar_value(context) == "value", name
+    assert {"KAFKA_SHIM_SERVE_TOPIC", "KAFKA_SHIM_SERVE_TOPICS", "KAFKA_SHIM_TRACE_FROM_LOG_OUT"} <= set(variables)
+    assert len(variables) == len(set(variables)), "two options have one variable"
+
+
+def contexts(above: click.Context | None = None) -> Iterator[click.Context]:
+    """The context of each command, as the command line makes it."""
+    above = above or click.Context(cli, info_name="kafka-shim", **cli.context_settings)
+    yield above
+    if isinstance(above.command, click.Group):
+        for name in above.command.list_commands(above):
+            command = above.command.get_command(above, name)
+            yield from contexts(click.Context(command, above, name))
 
 
 def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:

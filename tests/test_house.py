@@ -157,7 +157,7 @@ class TestDockerfile:
         assert re.search(r'^ENTRYPOINT \["kafka-shim"\]$', last, re.M)
 
     def test_the_image_sets_only_options_of_serve(self) -> None:
-        options = {f"KAFKA_SHIM_SERVE_{each.name.upper()}" for each in serve.params if each.name}
+        options = {f"KAFKA_SHIM_SERVE_{each.opts[0].strip('-').replace('-', '_').upper()}" for each in serve.params}
         variables = set(re.findall(r"\b(KAFKA_SHIM_SERVE_\w+)=", self.text))
         assert {"KAFKA_SHIM_SERVE_LISTEN", "KAFKA_SHIM_SERVE_CONTROL"} <= variables <= options
 

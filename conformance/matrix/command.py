@@ -50,7 +50,12 @@ from kafka_shim.conformance.matrix.tables import with_tables
 )
 @click.option("--data", "json_path", type=click.Path(path_type=Path), help="Write the table of results as JSON.")
 @click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write the matrix as one HTML page.")
-@click.option("--tables", type=click.Path(exists=True, path_type=Path), help="Renew the tables in this page.")
+@click.option(
+    "--tables",
+    hidden=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Renew the tables in this page (docs/results.md).",
+)
 def matrix(
     targets: tuple[str, ...],
     client: str,

@@ -8,7 +8,22 @@ from typing import Any, Final
 
 import click
 
-_TEXTS: Final = ("api", "client_id", "group", "instance", "instance_id", "kind", "member", "role", "state", "when")
+_TEXTS: Final = (
+    "api",
+    "assignor",
+    "client_id",
+    "group",
+    "instance",
+    "instance_id",
+    "kind",
+    "member",
+    "pattern",
+    "process_id",
+    "rack_id",
+    "role",
+    "state",
+    "when",
+)
 """Fields that are text even if they look like a number."""
 
 

@@ -73,10 +73,16 @@ def describe_group(group: str, control: str, as_json: bool) -> None:
 @control_option
 @json_option
 def show_lag(group: str, control: str, as_json: bool) -> None:
-    """Show how many records each partition has after the committed offset of a group."""
+    """Show how many records each partition has after the committed offset of a group.
+
+    A partition without an offset counts all records, if a member of a classic or consumer group owns it.
+    """
     columns = ("topic", "partition", "offset", "lag")
-    offsets = ask(control, "GET", f"/v1/groups/{path_segment(group)}")["offsets"]
-    answer = [{column: each[column] for column in columns} for each in offsets]
+    described = ask(control, "GET", f"/v1/groups/{path_segment(group)}")
+    places = sorted(
+        [*described["offsets"], *described["uncommitted"]], key=lambda each: (each["topic"], each["partition"])
+    )
+    answer = [{column: each.get(column) for column in columns} for each in places]
     if as_json or not answer:
         say(answer, as_json, lambda: "It has committed no offset.")
         return

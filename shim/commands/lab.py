@@ -89,7 +89,36 @@ def list_puppets(control: str, as_json: bool) -> None:
 @control_option
 @json_option
 def start_puppet(group: str, topic: str, fields: tuple[str, ...], control: str, as_json: bool) -> None:
-    """Start a member of GROUP that consumes TOPIC: puppets start billing orders client_id=peer kind=consumer."""
+    """Start a member of GROUP that consumes TOPIC, such as: billing orders client_id=peer kind=consumer.
+
+    \b
+    Every kind of member:
+      kind=classic|consumer|share|streams
+                            classic without it; a server with the experiment has
+                            client-assignors or registered too
+      client_id=NAME        puppet without it
+    classic, consumer and streams:
+      rebalance_timeout=SECONDS
+      think=SECONDS         how long it takes before it joins again
+      manner='{"never_revokes": true}'
+                            bad manners; of classic: never_syncs, never_rejoins,
+                            joins_twice, heartbeat_late, never_revokes and
+                            assigns_nothing; of the others: never_revokes,
+                            reports_late and forgets_epoch
+    classic:
+      protocols='["cooperative-sticky"]'
+                            assignors, the preferred first
+      session_timeout=SECONDS heartbeat_interval=SECONDS
+    classic and consumer:
+      instance_id=NAME      it is a static member
+    consumer, share and streams:
+      rack_id=NAME
+    consumer:
+      assignor=NAME         the assignor that it asks for
+      pattern=REGEX         topics beside TOPIC
+    streams:
+      process_id=NAME       its instance
+    """
     answer = ask(control, "POST", "/v1/puppets", {"group": group, "topics": [topic]} | body_of(fields))
     say(answer, as_json, lambda: _puppet(answer))
 

@@ -13,6 +13,7 @@ import trio
 
 from kafka_shim.groups.group import Group, MemberDescription, Subscription
 from kafka_shim.groups.shard import Shard
+from kafka_shim.lab.topic_data import owned_partitions
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.node import Node
 
@@ -87,16 +88,23 @@ def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -> dict
             for topic, by_partition in sorted(offsets.items())
             for partition, value in sorted(by_partition.items())
         ],
+        "uncommitted": [
+            {"topic": topic, "partition": partition, "lag": _lag(cluster, topic, partition)}
+            for topic, partition in sorted(owned_partitions(group))
+            if partition not in offsets.get(topic, {})
+        ],
         "ephemeral": description.ephemeral,
         "heartbeat_bound_ms": description.heartbeat_bound_ms,
         "topology": [asdict(node) for node in description.topology],
     }
 
 
-def _lag(cluster: Cluster, topic: str, partition: int, offset: int) -> int | None:
+def _lag(cluster: Cluster, topic: str, partition: int, offset: int | None = None) -> int | None:
     of_topic = cluster.topics.named(topic)
     there = None if of_topic is None else of_topic.partition(partition)
-    return None if there is None else there.log.readable_end(committed=True) - offset
+    if there is None:
+        return None
+    return there.log.readable_end(committed=True) - (there.log.start_offset if offset is None else offset)
 
 
 def _member(member: MemberDescription) -> dict[str, Any]:

@@ -255,19 +255,13 @@ class TopicData:
             raise ValueError(f"The group {group!r} has committed no offset, and it has no member.")
         places = {(name, index): each.offset for name, by_index in offsets.items() for index, each in by_index.items()}
         behind: dict[tuple[str, int], int] = {}
-        for name, index in sorted(places.keys() | self._owned(there)):
+        for name, index in sorted(places.keys() | (owned_partitions(there) if there is not None else set())):
             topic = self.cluster.topics.named(name)
             partition = topic.partition(index) if topic is not None else None
             if partition is not None:
                 read = places.get((name, index), partition.log.start_offset)
                 behind[name, index] = partition.log.readable_end(committed=True) - read
         return behind
-
-    def _owned(self, group: Group | None) -> set[tuple[str, int]]:
-        if group is None or group.type not in ("classic", "consumer"):
-            return set()
-        owned = [each.assignment or {} for each in group.describe().members]
-        return {(name, index) for each in owned for name, indexes in each.items() for index in indexes}
 
     def _no_group(self, name: str) -> str:
         there = sorted({each for node in self.cluster.nodes.values() for each in node.groups.groups})
@@ -285,6 +279,16 @@ class TopicData:
     def _partition_for(self, topic: Topic, number: int, key: bytes | None) -> int:
         count = len(topic.partitions)
         return number % count if key is None else (murmur2(key) & 0x7FFFFFFF) % count
+
+
+def owned_partitions(group: Group) -> set[tuple[str, int]]:
+    """Return topic and partition of all that members own; none for a kind of group without offsets for each partition
+    of a member.
+    """
+    if group.type not in ("classic", "consumer"):
+        return set()
+    owned = [each.assignment or {} for each in group.describe().members]
+    return {(name, index) for each in owned for name, indexes in each.items() for index in indexes}
 
 
 def murmur2(data: bytes) -> int:

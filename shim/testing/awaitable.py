@@ -20,6 +20,7 @@ from kafka_shim.lab import arguments
 from kafka_shim.lab.group_waits import LOOK_SECONDS, TIMEOUT, OwnedPartitions
 from kafka_shim.lab.interception import Block
 from kafka_shim.lab.snapshots import GroupSnapshot
+from kafka_shim.testing.calls import scenario_of
 from kafka_shim.testing.coordinator import Coordinator
 from kafka_shim.testing.handles import BarrierView, FaultView, GroupView
 from kafka_shim.testing.thread import CoordinatorThread
@@ -71,7 +72,7 @@ class AsyncCoordinator(Coordinator):
     @awaited
     async def play(self, scenario: Callable[..., Coroutine[Any, Any, T]], *arguments: Any, **options: Any) -> T:
         """Play a scenario to its end, and return its result; see `shim/testing/scenarios.py`."""
-        return await done(self, partial(scenario, self.kit, *arguments, **options))
+        return await done(self, partial(scenario_of(scenario), self.kit, *arguments, **options))
 
     def barrier(self, point: str, **match: Any) -> AsyncBarrier:
         """Hold requests at a point; see `CoordinatorServer.barrier`.

@@ -34,6 +34,13 @@ def explained(method: Function) -> Function:
     return cast("Function", call)
 
 
+def scenario_of(scenario: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a scenario to play. Raises TypeError for anything but a function, such as its name."""
+    if not callable(scenario):
+        raise TypeError(f"A scenario is a function, such as zombie of kafka_shim.testing.scenarios, not {scenario!r}.")
+    return scenario
+
+
 def explains_calls(cls: Class) -> Class:
     """Make all public methods of a class `explained`."""
     for name, member in list(vars(cls).items()):

@@ -263,7 +263,8 @@ class Kit(LabWorkbench):
     def verify(self) -> None:
         """Raise UnfiredFaults if a fault that is not optional never happened."""
         if unfired := self.faults.unfired():
-            raise UnfiredFaults(f"Never happened: {'; '.join(map(str, unfired))}.")
+            remedy = "Send the request that it waits for; declare one that need not happen with optional=True."
+            raise UnfiredFaults(f"Never happened: {'; '.join(map(str, unfired))}. {remedy}")
 
     @awaited
     async def until(self, condition: Callable[[], bool], goal: str, timeout: float = TIMEOUT) -> None:

@@ -84,6 +84,10 @@ class SharedCoordinator(NamedTuple):
         lag = self.server.lag(self.name(group))
         return {(topic.removeprefix(self.prefix), partition): behind for (topic, partition), behind in lag.items()}
 
+    def produce(self, topic: str, *values: Any, **fields: Any) -> list[tuple[int, int]]:
+        """Append records to a topic of this test; return the partition and offset of each."""
+        return self.server.produce(self.name(topic), *values, **fields)
+
     def records(self, topic: str, partition: int | None = None, *, committed: bool = True) -> list[Any]:
         """Return the records of a topic of this test, or of one partition, as a consumer sees them."""
         return self.server.records(self.name(topic), partition, committed=committed)
@@ -177,41 +181,58 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
-SENTENCES: Final = (AssertionError, ImportError, RuntimeError, TypeError, ValueError)
+SENTENCES: Final = (AssertionError, ImportError, RuntimeError, TypeError, ValueError, pytest.UsageError)
 """Errors of the kit with the remedy for a test's author, so that its frames add nothing."""
-_HIDDEN: Final = ("kafka_shim", "outcome", "trio")
+_HIDDEN: Final = ("concurrent", "contextlib", "kafka_shim", "outcome", "trio")
 _RUNNERS: Final = ("_pytest", "pluggy", "pytest")
 
 
-def _hide_frames(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Take the kit's frames and trio's from a traceback, unless pytest shows all or the kit has a defect."""
-    frames = list(_frames(excinfo.tb))
-    users = [each for each in frames if str(each.tb_frame.f_globals.get("__name__")).split(".")[0] not in _HIDDEN]
-    ends_in_kit = frames[-1] not in users
-    if item.config.getoption("fulltrace") or not users or (ends_in_kit and not _is_sentence(excinfo)):
-        return
-    for each, after in zip(users, [*users[1:], None], strict=True):
-        each.tb_next = after
+def _hide_frames(error: BaseException) -> None:
+    """Take the kit's frames and trio's from the traceback of an error, and of those in its group.
+
+    They stay where the kit has a defect.
+    """
+    for each in _errors(error):
+        frames = list(_frames(each.__traceback__))
+        users = [frame for frame in frames if _package(frame) not in _HIDDEN]
+        ends_in_kit = frames[-1:] != users[-1:]
+        if users and (not ends_in_kit or isinstance(each, BaseExceptionGroup) or _is_sentence(each)):
+            for frame, after in zip(users, [*users[1:], None], strict=True):
+                frame.tb_next = after
+            each.__traceback__ = users[0]
 
 
-def _touches_kit(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
-    return "kafka_shim" in _packages(excinfo)
+def _touches_kit(error: BaseException) -> bool:
+    return any("kafka_shim" in _packages(each) for each in _errors(error))
 
 
-def _only_kit(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
-    """Return True for an error with the remedy for a test's author, in a fixture of ours."""
-    return _packages(excinfo) <= {*_HIDDEN, *_RUNNERS} and "kafka_shim" in _packages(excinfo) and _is_sentence(excinfo)
+def _only_kit(error: BaseException) -> bool:
+    """Return True for an error with the remedy for a test's author, without a frame of the test."""
+    packages = _packages(error)
+    return packages <= {*_HIDDEN, *_RUNNERS} and "kafka_shim" in packages and _is_sentence(error)
 
 
-def _is_sentence(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+def _is_sentence(error: BaseException) -> bool:
     # Not at the top: a run without the kit must not load it.
     from kafka_shim.server.refusals import Refused
 
-    return isinstance(excinfo.value, (*SENTENCES, Refused))
+    return isinstance(error, (*SENTENCES, Refused))
 
 
-def _packages(excinfo: pytest.ExceptionInfo[BaseException]) -> set[str]:
-    return {str(each.tb_frame.f_globals.get("__name__")).split(".")[0] for each in _frames(excinfo.tb)}
+def _errors(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, and those in its group."""
+    yield error
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _errors(each)
+
+
+def _packages(error: BaseException) -> set[str]:
+    return {_package(each) for each in _frames(error.__traceback__)}
+
+
+def _package(frame: TracebackType) -> str:
+    return str(frame.tb_frame.f_globals.get("__name__")).split(".")[0]
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
@@ -225,12 +246,14 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the story of its groups and the path of the trace to the report of a failed test."""
-    error = call.excinfo
+    error = call.excinfo.value if call.excinfo is not None and not item.config.getoption("fulltrace") else None
+    # Before the kit's frames are hidden: they tell whose error it is.
+    is_one_sentence = error is not None and _only_kit(error)
     if error is not None and _touches_kit(error):
-        _hide_frames(item, error)
+        _hide_frames(error)
     report = yield
-    if error is not None and call.when == "setup" and not item.config.getoption("fulltrace") and _only_kit(error):
-        report.longrepr = error.exconly()
+    if call.excinfo is not None and is_one_sentence:
+        report.longrepr = call.excinfo.exconly().removeprefix(f"{type(error).__module__}.")
     if report.failed and call.when == "call":
         for number, running in enumerate(_of(item), 1):
             report.sections.append(("kafka coordinator", _explained(item, running, number)))

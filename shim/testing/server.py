@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from kafka_shim.lab import arguments
-from kafka_shim.testing.calls import explains_calls
+from kafka_shim.testing.calls import explains_calls, scenario_of
 from kafka_shim.testing.coordinator import Coordinator
 from kafka_shim.testing.handles import BarrierHandle, FaultHandle, Group
 
@@ -64,7 +64,7 @@ class CoordinatorServer(Coordinator):
 
         server.play(rolling_restart, "billing", ["orders"], members=3)
         """
-        return cast("T", self.wait(partial(scenario, self.kit, *arguments, **options)))
+        return cast("T", self.wait(partial(scenario_of(scenario), self.kit, *arguments, **options)))
 
     @contextmanager
     def playing(
@@ -77,7 +77,7 @@ class CoordinatorServer(Coordinator):
         """
         from trio.testing import wait_all_tasks_blocked
 
-        played = self.submit(partial(scenario, self.kit, *arguments, **options))
+        played = self.submit(partial(scenario_of(scenario), self.kit, *arguments, **options))
         try:
             self.wait(wait_all_tasks_blocked)
             yield

@@ -25,6 +25,14 @@ from kafka_shim.apis.streams_group_topology_description_update import (
 )
 from kafka_shim.cli import main
 from kafka_shim.commands.asking import TOKEN
+from kafka_shim.control.operations.acts import (
+    ConsumerManner,
+    CreateConsumerPuppet,
+    CreatePuppet,
+    CreateSharePuppet,
+    CreateStreamsPuppet,
+    Manner,
+)
 from kafka_shim.lab.faults import Plan
 from kafka_shim.lab.interception import MATCH_FIELDS
 from kafka_shim.testing import CoordinatorServer
@@ -121,6 +129,15 @@ def test_the_help_of_a_fault_names_its_fields(shell: Shell) -> None:
     assert "KAFKA_SHIM_CONTROL" in output
 
 
+def test_the_help_of_a_puppet_names_its_fields(shell: Shell) -> None:
+    output = shell.output("puppets", "start", "--help")
+    kinds = (CreatePuppet, CreateConsumerPuppet, CreateSharePuppet, CreateStreamsPuppet)
+    for field in {name for kind in kinds for name in kind.__struct_fields__} - {"group", "topics"}:
+        assert f"{field}=" in output
+    for manner in (*Manner.__struct_fields__, *ConsumerManner.__struct_fields__):
+        assert manner in output
+
+
 def test_the_clock_moves(shell: Shell) -> None:
     assert ", frozen, " in shell.output("clock", "freeze")
     before = shell.json("clock")["now"]
@@ -196,6 +213,23 @@ def test_the_lag_of_a_group_is_shown(server: CoordinatorServer, shell: Shell) ->
     server.seed_offsets("late", {("backlog", 0): 1})
     assert shell.json("groups", "lag", "late") == [{"topic": "backlog", "partition": 0, "offset": 1, "lag": 2}]
     assert shell.output("groups", "lag", "late").splitlines()[1:] == ["backlog  0          1       2  ", "2 in all"]
+    server.create_topic("unread", 2)
+    server.produce("unread", "a", "b", partition=1)
+    puppet = server.puppet("fresh", ["unread"])
+    server.group("fresh").stable(members=1)
+    assert server.lag("fresh") == {("unread", 0): 0, ("unread", 1): 2}
+    assert shell.json("groups", "lag", "fresh") == [
+        {"topic": "unread", "partition": 0, "offset": None, "lag": 0},
+        {"topic": "unread", "partition": 1, "offset": None, "lag": 2},
+    ]
+    assert shell.output("groups", "lag", "fresh").splitlines()[1:] == [
+        "unread  0          -       0  ",
+        "unread  1          -       2  ",
+        "2 in all",
+    ]
+    puppet.commit({("unread", 1): 2})
+    server.group("fresh").committed("unread", 1)
+    assert [(each["offset"], each["lag"]) for each in shell.json("groups", "lag", "fresh")] == [(None, 0), (2, 0)]
 
 
 def test_a_group_with_epochs_shows_its_wait_for_the_assignment_interval(

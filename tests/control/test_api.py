@@ -80,6 +80,20 @@ def test_the_api_shows_the_lag_and_the_kind_of_a_group(server: CoordinatorServer
     found = answer_to(http, "GET", "/v1/groups/behind")
     assert (found["type"], found["state"]) == ("consumer", "Stable")
     assert [(each["partition"], each["lag"]) for each in found["offsets"]] == [(1, 2), (2, -87), (3, 0)]
+    everything = server.lag("behind")
+    assert found["uncommitted"] == [{"topic": "orders", "partition": 0, "lag": everything["orders", 0]}]
+
+
+def test_offsets_are_set_before_a_group_has_members(server: CoordinatorServer, http: httpx.Client) -> None:
+    answer_to(http, "POST", "/v1/groups", group="ledger")
+    offsets = [{"topic": "orders", "partition": 0, "offset": 17}]
+    answer_to(http, "POST", "/v1/groups/ledger/rewind", offsets=offsets)
+    found = answer_to(http, "GET", "/v1/groups/ledger")
+    assert [(each["partition"], each["offset"]) for each in found["offsets"]] == [(0, 17)]
+    puppet = server.puppet("ledger", ["orders"])
+    server.group("ledger").stable(members=1)
+    puppet.commit({("orders", 0): 18})
+    assert server.group("ledger").committed("orders", 0, at_least=18) == 18
 
 
 def test_the_document_has_every_kind_of_group_and_every_state() -> None:

@@ -54,6 +54,13 @@ def test_the_github_action_runs(tmp_path: Path) -> None:
     assert "not as expected" in (tmp_path / "summary.md").read_text()
 
 
+def test_the_page_installs_a_checkout_as_the_action_does() -> None:
+    page = (ROOT / "docs" / "installing.md").read_text()
+    (install,) = (step["run"] for step in ACTION["runs"]["steps"] if step.get("name") == "Install")
+    assert "`pip install 'PATH[cli]'`" in page
+    assert install.rstrip().endswith('/pip" install --quiet "$GITHUB_ACTION_PATH[cli]"')
+
+
 def test_the_github_action_starts_the_broker(tmp_path: Path) -> None:
     """As on the page: without a target, on a port that the suite chooses. The action installs nothing twice."""
     (line,) = re.findall(r"`start-command: (.+?)`", PAGE)

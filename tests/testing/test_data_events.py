@@ -90,8 +90,12 @@ def test_no_such_event_without_the_call(server: CoordinatorServer) -> None:
         server.data_events()
         server.data_events(False)
         server.produce("orders", "after")
-    apis = {event["api"] for event in server.events() if event["event"] == "exchange"}
-    assert not apis & {"Fetch", "ListOffsets", "Produce"}
+    exchanges = [event for event in server.events() if event["event"] == "exchange"]
+    assert not {event["api"] for event in exchanges} & {"Fetch", "ListOffsets", "Produce"}
+    asked = [event for event in exchanges if event["api"] == "OffsetFetch"]
+    # From version 8 on a request has a list of groups.
+    assert {event["version"] >= 8 for event in asked} == {True}
+    assert {event["group"] for event in asked} == {"billing"}
 
 
 def test_a_broker_that_is_down_is_told(server: CoordinatorServer) -> None:

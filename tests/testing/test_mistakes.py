@@ -126,6 +126,10 @@ OF_A_TEST: list[tuple[Mistake, str]] = [
     (lambda s: s.clear_faults(1), "clear_faults() takes no values without a name, not 1."),
     (lambda s: s.move("billing", group="g"), "move() has two values for 'group'."),
     (lambda s: asyncio.run(misspell_an_argument()), "stable() has no argument 'member'; did you mean 'members'?"),
+    (
+        lambda s: s.play("zombie", "billing", "real"),
+        "A scenario is a function, such as zombie of kafka_shim.testing.scenarios, not 'zombie'.",
+    ),
     (lambda s: s.lag("biling"), "There is no group 'biling'; did you mean 'billing'?"),
     (lambda s: s.produce("ordes", "x"), "There is no topic 'ordes'; topics are: orders."),
     (lambda s: s.produce("orders", "x", partition=9), "Topic 'orders' has no partition 9; it has 2."),

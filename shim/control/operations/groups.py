@@ -124,6 +124,14 @@ class CommittedOffset(Answer, kw_only=True):
     ]
 
 
+class UncommittedPartition(Answer, kw_only=True):
+    """A partition that a member owns, without a committed offset."""
+
+    topic: str
+    partition: int
+    lag: Annotated[int | None, Meta(description="Records from its first one on; null without the partition.")]
+
+
 class TopologyNode(Answer, kw_only=True):
     """A node of the topology of a streams application."""
 
@@ -158,6 +166,10 @@ class GroupDescribed(Answer, kw_only=True):
     members: list[GroupMember]
     pending_members: Annotated[list[str], Meta(description="Member ids that were handed out and not used yet.")]
     offsets: list[CommittedOffset]
+    uncommitted: Annotated[
+        list[UncommittedPartition],
+        Meta(description="Partitions that members of a classic or consumer group own, without a committed offset."),
+    ]
     ephemeral: bool
     heartbeat_bound_ms: int | None
     topology: Annotated[
