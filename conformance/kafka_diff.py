@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -163,6 +164,7 @@ def _of_java(version: str, path: str) -> Facts:
     program = folder / "Dump.java"
     program.write_text(_PROGRAM)
     done = processes.run(["java", "-cp", path, program])
+    shutil.rmtree(folder)
     if done.returncode != 0:
         raise TargetError(f"the settings of Kafka {version} cannot be read: {done.stderr[-500:]}")
     headings = {
