@@ -36,8 +36,8 @@ connection."""
 
 class Divided(NamedTuple):
     """The division of an API's long requests. `parts` yields them, or is None for a request that is short enough; in
-    place of a part it may yield the number of an earlier one: the same answer stands here again. `answers` is the array of
-    the response that has all their answers."""
+    place of a part it may yield the number of an earlier one: the same answer stands here again. `answers` is the array
+    of the response that has all their answers."""
 
     parts: Callable[[Any, Any], Iterator[Any] | None]
     answers: str

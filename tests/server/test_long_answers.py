@@ -1,4 +1,4 @@
-"""Memory of long answers: what repeats is kept once, nothing is joined, and all of them together have a bound."""
+"""Memory of long answers: one copy of repeated elements, no join, and a bound for all of them together."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Turns(Parts):
             self.turn()
 
 
-# What repeats
+# Repeated elements
 
 
 def divided(elements: list[Any], divided: Divided, message: Message) -> list[Any]:
@@ -132,7 +132,7 @@ def test_rule_is_called_once_for_elements_that_repeat() -> None:
     assert all(each == answer.results[0] for each in answer.results)
 
 
-# What is sent
+# Sending
 
 
 def test_long_answer_leaves_as_its_client_reads_and_the_next_request_waits() -> None:
