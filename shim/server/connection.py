@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, Protocol
 
@@ -85,6 +85,12 @@ class Connection(Protocol):
 
     def send(self, data: bytes) -> None:
         """Send a whole answer."""
+
+    def send_in_pieces(self, pieces: Sequence[bytes]) -> None:
+        """Send a whole answer as the client reads it."""
+
+    def sent(self, now: float) -> None:
+        """Note that all pieces are sent."""
 
     def block(self) -> None:
         """Serve nothing more until the client has read what the transport could not send."""

@@ -19,11 +19,13 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.interface import NO_REPLY, PARKED, Client
 from kafka_shim.server.connection import Connection, State
 from kafka_shim.server.failures import Border
+from kafka_shim.server.long_answers import SHORT, LongAnswer
 from kafka_shim.server.node import Node
 from kafka_shim.server.parts import MAX_ANSWER_BYTES
 from kafka_shim.server.table import Endpoint
 from kafka_shim.server.throttling import Mutations, Usage
 
+_NO_PIECES: Final[list[bytes]] = []
 _REUSED_BODY: Final = 4096
 """The largest encoded answer to keep for the next exchange, which may get the same answer."""
 
@@ -45,36 +47,10 @@ _CLOSED: Final = State.CLOSED
 _FETCH: Final = ApiKey.FETCH
 
 
-class LongAnswer:
-    """The answer to the `parts` of a request, with the parts that are encoded already."""
-
-    __slots__ = ("_count", "_elements", "_head", "_tail", "parts", "required_batch", "size")
-
-    def __init__(self, parts: Iterator[Message]) -> None:
-        self.parts = parts
-        self.required_batch = 0
-        self.size = 0
-        self._count = 0
-        self._elements: list[bytes] = []
-        self._head = self._tail = b""
-
-    def add(self, encoded: tuple[bytes, bytes, bytes, int], required_batch: int) -> None:
-        """Add the answer to a part: head, elements and tail of a response, and the number of elements."""
-        self._head, elements, self._tail, count = encoded
-        self._elements.append(elements)
-        self._count += count
-        self.size += len(elements)
-        self.required_batch = max(self.required_batch, required_batch)
-
-    def body(self, endpoint: Endpoint) -> bytes:
-        """Return the whole answer."""
-        return b"".join((self._head, endpoint.count(self._count), *self._elements, self._tail))
-
-
 class Exchange:
     """One exchange. `arrived` is the time when its rule was called, monotonic seconds. `response` is the answer once a
-    rule has returned it, and `data` its frame; `since` is the time when the answer began to wait. `groups` and `broker`
-    are the rules of its `node`, and `version` is the version of the request."""
+    rule has returned it, and `data` its frame, or `pieces` that of a long answer; `since` is the time when the answer
+    began to wait. `groups` and `broker` are the rules of its `node`, and `version` is the version of the request."""
 
     __slots__ = (
         "amend",
@@ -88,6 +64,7 @@ class Exchange:
         "groups",
         "long",
         "node",
+        "pieces",
         "request",
         "response",
         "session",
@@ -128,6 +105,7 @@ class Exchange:
         self.data = b""
         self.step = _RUNNING
         self.long: LongAnswer | None = None
+        self.pieces: list[bytes] = _NO_PIECES
         self.amend = None
         self.denied = False
         self.usage = None
@@ -185,7 +163,7 @@ class Exchange:
             assert isinstance(response, Message)
             self.answer(response, outbox.required_batch, now)
 
-    def _run_in_parts(self, parts: Iterator[Message], now: float) -> None:
+    def _run_in_parts(self, parts: Iterator[Message | int], now: float) -> None:
         self.long = LongAnswer(parts)
         if self.usage is not None:
             self.usage.park()
@@ -209,22 +187,27 @@ class Exchange:
         if part is None:
             self._answer_in_whole(long, now)
             return False
-        outbox.required_batch = 0
-        guard = self.session.guard
-        try:
-            response = endpoint.rule(part, self) if guard is None else guard.ask(part, self)
-            if response is NO_REPLY:
-                return True
-            assert isinstance(response, Message)
-            if self.amend is not None:
-                response, self.amend = self.amend(response), None
-            if self.response is None:
-                self.response = response
-            long.add(endpoint.encode_part(endpoint.shape(response, endpoint.version)), outbox.required_batch)
-        except Exception as error:
-            self.long = None
-            self.answer(self._unforeseen(error, now), 0, now)
-            return False
+        if isinstance(part, int):
+            long.repeat(part)
+        else:
+            outbox.required_batch = 0
+            guard = self.session.guard
+            try:
+                response = endpoint.rule(part, self) if guard is None else guard.ask(part, self)
+                if response is NO_REPLY:
+                    return True
+                assert isinstance(response, Message)
+                if self.amend is not None:
+                    response, self.amend = self.amend(response), None
+                if self.response is None:
+                    self.response = response
+                long.add(endpoint.encode_part(endpoint.shape(response, endpoint.version)), outbox.required_batch)
+            except Exception as error:
+                self._drop_pieces()
+                self.answer(self._unforeseen(error, now), 0, now)
+                return False
+        if long.held > SHORT and self.node.parts is not None:
+            self.node.parts.hold(self.session, long.held)
         if usage is not None:
             usage.park()
         if long.size > MAX_ANSWER_BYTES:
@@ -247,11 +230,30 @@ class Exchange:
                 setattr(head, self.endpoint.divided.answers, [])
                 long.add(self.endpoint.encode_part(self.endpoint.shape(head, self.endpoint.version)), 0)
                 self.response = response
-        # Reuse the encoded answer of the exchange before, if both have the same answer.
-        session = self.session
-        session.last_answer = (self.response, long.body(self.endpoint))
-        self.answer(self.response, long.required_batch, now)
-        session.last_answer = (None, b"")
+        self.pieces = self.endpoint.frame_of(self.correlation_id, long.body(self.endpoint))
+        if long.size <= SHORT or self.node.parts is None:
+            self._join()
+        self._leave(long.required_batch, now)
+
+    def _join(self) -> None:
+        """Make one piece of an answer in pieces."""
+        self.data = b"".join(self.pieces)
+        self._drop_pieces()
+
+    def _drop_pieces(self) -> None:
+        self.long, self.pieces = None, _NO_PIECES
+        if self.node.parts is not None:
+            self.node.parts.release(self.session)
+
+    def _leave(self, required_batch: int, now: float) -> None:
+        """Send the encoded answer when batch `required_batch` is durable."""
+        durability = self.node.durability
+        if required_batch > durability.durable:
+            self.step = _HELD
+            self.since = now
+            durability.held[required_batch].append(self)
+        else:
+            self.send(now)
 
     def _unforeseen(self, error: Exception, now: float) -> Message:
         """Return the answer after the rule raised. Records that it wrote are not trusted."""
@@ -333,11 +335,18 @@ class Exchange:
         if node.outbox.listening:
             node.exchanges.answered(self)
         interceptor = node.interceptor
-        if interceptor is not None and interceptor.answering(self, self.data, now):
-            if self.step is not _INTERCEPTED:
-                self._end(now)
-            return
-        session.send(self.data)
+        if interceptor is not None:
+            if self.pieces:
+                self._join()
+            if interceptor.answering(self, self.data, now):
+                if self.step is not _INTERCEPTED:
+                    self._end(now)
+                return
+        if self.pieces:
+            session.send_in_pieces(self.pieces)
+            self.long, self.pieces = None, _NO_PIECES
+        else:
+            session.send(self.data)
         self.step = _SENT
         if self.usage is not None:
             self._mute(now)
@@ -348,6 +357,7 @@ class Exchange:
         """Answer `code` in place of an answer that is held or that has not come yet (semantics 2.10)."""
         if not self.finished:
             self.amend = None
+            self._drop_pieces()
             self.answer(self.endpoint.api.error(self.request, code), 0, now)
 
     def broken(self, error: Exception) -> None:
@@ -400,23 +410,17 @@ class HugeExchange(Exchange):
     __slots__ = ()
 
     def answer(self, response: Message, required_batch: int, now: float) -> None:
-        """See `Exchange.answer`. An answer to parts is encoded already."""
-        if self.long is not None or self.node.parts is None:
+        """See `Exchange.answer`."""
+        if self.node.parts is None:
             super().answer(response, required_batch, now)
         elif self.session.state is not _CLOSED:
             self.response = response
-            self.step = _HELD
-            self.since = now
-            durability = self.node.durability
-            if required_batch > durability.durable:
-                durability.held[required_batch].append(self)
-            else:
-                self.send(now)
+            self._leave(required_batch, now)
 
     def send(self, now: float) -> None:
         """Send the answer, or let it be encoded when it is its turn."""
         parts = self.node.parts
-        if self.data or parts is None:
+        if self.data or self.pieces or parts is None:
             super().send(now)
         else:
             parts.add(_Encoding(self))

@@ -114,7 +114,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         (group(READ),), _member),
     ApiKey.LEAVE_GROUP: Row(lambda r, c: c.groups.ask(r, leave_refused, c.arrived), (group(READ),), _leaving),
     ApiKey.DESCRIBE_GROUPS: Row(handlers.describe_groups, (group(DESCRIBE, lambda r: r.groups),),
-        divided=by("groups", "groups")),
+        divided=by("groups", "groups", repeats=True)),
     ApiKey.LIST_GROUPS: Row(lambda r, c: c.groups.list(r.states_filter, r.types_filter), (cluster(DESCRIBE),)),
     ApiKey.DELETE_GROUPS: Row(
         lambda r, c: share.when_leaders_know(
@@ -127,13 +127,15 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         feature=GROUP_VERSION),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Row(
         lambda r, c: ConsumerGroupDescribeResponse(groups=handlers.describe_each(r, c, consumer_group_error)),
-        (group(DESCRIBE, lambda r: r.group_ids),), divided=by("group_ids", "groups"), feature=GROUP_VERSION),
+        (group(DESCRIBE, lambda r: r.group_ids),), divided=by("group_ids", "groups", repeats=True),
+        feature=GROUP_VERSION),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Row(
         handlers.streams_group_heartbeat, (group(READ), topics(DESCRIBE, lambda r: topics_of(r.topology))),
         member_with_epoch, feature=STREAMS_VERSION),
     ApiKey.STREAMS_GROUP_DESCRIBE: Row(
         handlers.describe_streams_groups,
-        (group(DESCRIBE, lambda r: r.group_ids),), divided=by("group_ids", "groups"), feature=STREAMS_VERSION),
+        (group(DESCRIBE, lambda r: r.group_ids),), divided=by("group_ids", "groups", repeats=True),
+        feature=STREAMS_VERSION),
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Row(
         handlers.update_topology_description, (group(READ),), lambda r: Sender(r.member_id), feature=STREAMS_VERSION),
     ApiKey.SHARE_GROUP_HEARTBEAT: Row(
@@ -142,12 +144,13 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         lambda r: Sender(r.member_id, None, r.member_epoch), feature=SHARE_VERSION),
     ApiKey.SHARE_GROUP_DESCRIBE: Row(
         lambda r, c: ShareGroupDescribeResponse(groups=handlers.describe_each(r, c, share_group_error)),
-        (group(DESCRIBE, lambda r: r.group_ids),), divided=by("group_ids", "groups"), feature=SHARE_VERSION),
+        (group(DESCRIBE, lambda r: r.group_ids),), divided=by("group_ids", "groups", repeats=True),
+        feature=SHARE_VERSION),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Row(
         share.describe_share_group_offsets,
         (group(DESCRIBE, lambda r: [g.group_id for g in r.groups]),
          topics(DESCRIBE, lambda r: [t.topic_name for g in r.groups for t in g.topics or ()])),
-        divided=by("groups", "groups", alone=True), feature=SHARE_VERSION),
+        divided=by("groups", "groups", repeats=True, alone=True), feature=SHARE_VERSION),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: Row(
         share.alter_share_group_offsets, (group(READ), topics(READ, lambda r: [t.topic_name for t in r.topics])),
         feature=SHARE_VERSION),
@@ -164,7 +167,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         handlers.find_coordinator,
         (group(DESCRIBE, lambda r: r.coordinator_keys if r.key_type == GROUP_KEY else []),
          transaction(DESCRIBE, lambda r: r.coordinator_keys if r.key_type == TRANSACTION_KEY else [])),
-        divided=by("coordinator_keys", "coordinators")),
+        divided=by("coordinator_keys", "coordinators", repeats=True)),
 
     ApiKey.OFFSET_COMMIT: Row(
         handlers.offset_commit, (group(READ), topics(READ, lambda r: _named(r.topics))),
@@ -174,7 +177,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         (group(DESCRIBE, lambda r: [g.group_id for g in r.groups]),
          topics(DESCRIBE, lambda r: [name for g in r.groups for name in _named(g.topics or ())])),
         names_topics_since=10,
-        divided=by("groups", "groups")),
+        divided=by("groups", "groups", repeats=True)),
     ApiKey.OFFSET_DELETE: Row(handlers.offset_delete, (group(DELETE), topics(READ))),
     ApiKey.TXN_OFFSET_COMMIT: Row(
         handlers.txn_offset_commit,
@@ -224,7 +227,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         divided=Divided(handlers.topic_pages_parts, "topics")),
     ApiKey.DESCRIBE_PRODUCERS: Row(
         lambda r, c: describe_producers(r, c.broker.node_id, c.broker.topics), (topics(READ),),
-        divided=by("topics", "topics")),
+        divided=by("topics", "topics", repeats=True)),
     ApiKey.ELECT_LEADERS: Row(lambda r, c: c.broker.reassignments.elect(r, c.arrived), (cluster(ALTER),)),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Row(
         lambda r, c: c.broker.reassignments.reassign(r, c.arrived), (cluster(ALTER),)),
@@ -256,7 +259,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.DESCRIBE_CONFIGS: Row(
         lambda r, c: c.broker.configs.describe_configs(r),
         (topics(DESCRIBE_CONFIGS, lambda r: _configured(r, 2)), group(DESCRIBE_CONFIGS, lambda r: _configured(r, 32))),
-        divided=by("resources", "results", size=1)),
+        divided=by("resources", "results", size=1, repeats=True)),
     ApiKey.ALTER_CONFIGS: Row(
         lambda r, c: c.broker.change(r, c, c.arrived),
         (topics(ALTER_CONFIGS, lambda r: _configured(r, 2)), group(ALTER_CONFIGS, lambda r: _configured(r, 32)))),
@@ -277,7 +280,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         lambda r, c: c.broker.transactions.end_txn(r, c.arrived, bumps_epoch=c.version >= 5), (transaction(WRITE),)),
     ApiKey.DESCRIBE_TRANSACTIONS: Row(
         lambda r, c: c.broker.transaction_views.describe(r), (transaction(DESCRIBE, lambda r: r.transactional_ids),),
-        divided=by("transactional_ids", "transaction_states")),
+        divided=by("transactional_ids", "transaction_states", repeats=True)),
     ApiKey.LIST_TRANSACTIONS: Row(
         lambda r, c: c.broker.transaction_views.list_ids(r, c.arrived), (transaction(DESCRIBE, lambda r: []),)),
     ApiKey.WRITE_TXN_MARKERS: Row(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kafka_shim.apis.keys import ApiKey
@@ -27,6 +28,7 @@ from kafka_shim.server.connection import Guard, State, Transport
 from kafka_shim.server.exchange import Exchange, HugeExchange, Step
 from kafka_shim.server.failures import Border
 from kafka_shim.server.journal import text_of
+from kafka_shim.server.long_answers import Sending
 from kafka_shim.server.node import Node
 from kafka_shim.server.remembered import MAKERS, RememberedRequest, remember
 
@@ -100,6 +102,7 @@ class Session:
 
     __slots__ = (
         "_alarm",
+        "_sending",
         "_splitter",
         "_waiting",
         "_waiting_bytes",
@@ -132,6 +135,7 @@ class Session:
         self._waiting = _NOTHING
         self._waiting_bytes = 0
         self._alarm: Alarm | None = None
+        self._sending: Sending | None = None
 
     @property
     def client_id(self) -> str:
@@ -189,8 +193,10 @@ class Session:
             exchange, peer = self.exchange, self.transport.peer
             self.node.sessions.discard(self)
             # Break the reference cycles, so that reference counting frees the session without the collector.
-            self.exchange = None
+            self.exchange = self._sending = None
             self.transport = _GONE
+            if self.node.parts is not None:
+                self.node.parts.release(self)
             if self._alarm is not None and self.node.alarms is not None:
                 self.node.alarms.cancel(self._alarm)
                 self._alarm = None
@@ -203,6 +209,9 @@ class Session:
 
     def drained(self, now: float) -> None:
         """Note that the transport has sent everything: the client reads."""
+        if self._sending is not None:
+            self._sending.resume()
+            return
         with self.node.inputs.input("drained", now, connection=self.number):
             if self.state is _BLOCKED:
                 self.state = _READY if self._alarm is None else _MUTED
@@ -243,6 +252,21 @@ class Session:
             self.node.frames.answered(self.number, data)
         if not self.transport.send(data):
             self.block()
+
+    def send_in_pieces(self, pieces: Sequence[bytes]) -> None:
+        """See `Connection.send_in_pieces`. Serve nothing more until the client has read."""
+        if self.node.frames is not None:
+            self.node.frames.answered(self.number, b"".join(pieces))
+        assert self.node.parts is not None
+        self.block()
+        self._sending = Sending(self, pieces, self.node.parts)
+
+    def sent(self, now: float) -> None:
+        """See `Connection.sent`."""
+        self._sending = None
+        if self.node.parts is not None:
+            self.node.parts.release(self)
+        self.drained(now)
 
     def block(self) -> None:
         """Serve nothing more until the client has read the rest of the answer, which the transport could not send."""

@@ -7,7 +7,7 @@ no entry.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kafka_shim.apis.api import Api, unchanged
@@ -110,6 +110,11 @@ class Endpoint:
         """Return the frame that answers the request of this correlation id."""
         end = self.header_end
         return b"".join((_pack_size(4 + len(end) + len(body)), correlation_id, end, body))
+
+    def frame_of(self, correlation_id: bytes, pieces: Sequence[bytes]) -> list[bytes]:
+        """Return the pieces of a frame with a body of these pieces."""
+        end = self.header_end
+        return [_pack_size(4 + len(end) + sum(map(len, pieces))) + correlation_id + end, *pieces]
 
     def split_around_correlation_id(self, response: Message) -> tuple[bytes, bytes]:
         """Return the two parts of the frame of `response`, before and after the correlation id."""

@@ -38,6 +38,20 @@ class Serving:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
+    def begin_peak(self) -> None:
+        """Let `peak` begin again."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    @property
+    def peak(self) -> int:
+        """Return the most bytes of its memory in use since `begin_peak`."""
+        (line,) = [
+            each
+            for each in Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+            if each.startswith("VmHWM:")
+        ]
+        return int(line.split()[1]) * 1024
+
     @property
     def alive(self) -> bool:
         return self.process.poll() is None
@@ -108,10 +122,11 @@ def request_bytes(request: Message, version: int, correlation_id: int = 1, clien
 
 
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[Serving]:
-    """Start a server with the memory store and no initial delay."""
+def serving(folder: Path, *options: str, first: str = "") -> Iterator[Serving]:
+    """Start a server with the memory store and no initial delay; its process runs the line `first` before."""
     log = folder / "server.log"
-    command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", "127.0.0.1:0", "--store", "memory:"]
+    program = f"{first}\nfrom kafka_shim.cli import main\nmain()"
+    command = [sys.executable, "-c", program, "serve", "--listen", "127.0.0.1:0", "--store", "memory:"]
     settings = ["--config", "group.initial.rebalance.delay.ms=0", *options]
     with log.open("w") as errors:
         process = subprocess.Popen([*command, *settings], stdout=subprocess.PIPE, stderr=errors, text=True)

@@ -187,7 +187,8 @@ def test_batches_of_a_long_request_are_appended_one_by_one(acks: int) -> None:
 
 
 def describe(size: int) -> DescribeConfigsRequest:
-    return DescribeConfigsRequest([DescribeConfigsResource(2, "t", None)] * size, True, True)
+    """Any name of a group has an answer of 3 KB."""
+    return DescribeConfigsRequest([DescribeConfigsResource(32, f"g{n}", None) for n in range(size)], True, True)
 
 
 def test_others_are_served_between_the_parts(tmp_path: Path) -> None:
@@ -381,15 +382,10 @@ def test_metadata_of_all_topics_for_many_connections_takes_turns_with_others(tmp
 
 def test_connection_that_ends_amid_the_parts_ends_its_exchange() -> None:
     wire = Wire(cluster(topics={"t": 1}))
-    waiting: list[Any] = []
-
-    class Parts:
-        def add(self, exchange: Any) -> None:
-            waiting.append(exchange)
-
-    wire.session.node.parts = Parts()  # type: ignore[assignment]
+    waiting = Waiting(wire)
     wire.receive(request(describe(10), 4))
-    assert waiting[0].go_on(100.0)
+    exchange = waiting._exchanges[0]
+    assert exchange.go_on(100.0)
     wire.close()
-    assert not waiting[0].go_on(100.0)
+    assert not exchange.go_on(100.0)
     assert not wire.sent

@@ -1,0 +1,267 @@
+"""Memory of long answers: what repeats is kept once, nothing is joined, and all of them together have a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
+from kafka_shim.apis.describe_groups import DescribeGroupsRequest
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.server import parts
+from kafka_shim.server.long_answers import SHORT
+from kafka_shim.server.parts import Divided, Parts, by
+from tests.hostile.serving import request_bytes, serving
+from tests.server.wire import Wire, cluster, read, request
+
+MIB = 1 << 20
+BROKER, GROUP = 4, 32
+
+
+def described(*names: str, kind: int = GROUP) -> DescribeConfigsRequest:
+    """Return a request for everything about these resources: 50 KB for the broker, 3 KB for any name of a group."""
+    return DescribeConfigsRequest([DescribeConfigsResource(kind, name, None) for name in names], True, True)
+
+
+def groups(count: int) -> list[str]:
+    return [f"g{number}" for number in range(count)]
+
+
+class Turns(Parts):
+    """Long exchanges of a connection, which get their turns from the test."""
+
+    def __init__(self, *wires: Wire) -> None:
+        super().__init__(lambda: 100.0, lambda now: None)
+        for wire in wires:
+            wire.session.node.parts = self
+
+    def all(self) -> None:
+        while self._exchanges:
+            self.turn()
+
+
+# What repeats
+
+
+def divided(elements: list[Any], divided: Divided, message: Message) -> list[Any]:
+    """Return the parts, those that repeat as their number."""
+    found = divided.parts(message, None)
+    assert found is not None
+    return list(found)
+
+
+def test_element_that_is_there_again_is_a_part_once() -> None:
+    names = ["a", "b", "a", "c", "b", "a", "d", "a", "b"]
+    division = by("groups", "groups", size=2, repeats=True)
+    found = divided(names, division, DescribeGroupsRequest(names))
+    shown = [each if isinstance(each, int) else each.groups for each in found]
+    assert shown == [["a", "b"], ["a"], ["c"], ["b"], 1, ["d"], 1, 3]
+    at = [found[each].groups if isinstance(each, int) else each.groups for each in found]
+    assert list(chain.from_iterable(at)) == names
+
+
+def test_elements_with_arrays_are_equal_if_these_are() -> None:
+    def resource(*keys: str) -> DescribeConfigsResource:
+        return DescribeConfigsResource(GROUP, "g", list(keys))
+
+    made = DescribeConfigsRequest([resource("a"), resource("b"), resource("a"), DescribeConfigsResource(2, "g", ["a"])])
+    found = divided(made.resources, by("resources", "results", size=1, repeats=True), made)
+    assert [each if isinstance(each, int) else each.resources for each in found] == [
+        [made.resources[0]],
+        [made.resources[1]],
+        0,
+        [made.resources[3]],
+    ]
+
+
+def test_elements_with_elements_of_their_own_are_parts_each_time() -> None:
+    group = OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics("t", [0])])
+    made = OffsetFetchRequest(groups=[group] * 40)
+    found = divided(made.groups, by("groups", "groups", repeats=True), made)
+    assert [len(each.groups) for each in found] == [16, 16, 8]
+
+
+@pytest.mark.parametrize(
+    ("message", "version"),
+    [
+        (described(*["1"] * 30, *["2"] * 3, *["1"] * 3, kind=BROKER), 4),
+        (described(*groups(40), *groups(40)), 4),
+        (DescribeGroupsRequest(["a", "b", "", "a"] * 30), 6),
+        (DescribeGroupsRequest(["a"] * 17), 0),
+    ],
+)
+def test_answer_with_repetitions_is_the_answer_at_once(message: Message, version: int) -> None:
+    data = request(message, version)
+    in_parts, at_once = Wire(cluster()), Wire(cluster())
+    endpoint = at_once.session.node.table.find(data[4:])
+    assert endpoint is not None
+    at_once.receive(data)
+    turns = Turns(in_parts)
+    in_parts.receive(data)
+    turns.all()
+    endpoint.divided = None
+    undivided = Wire(at_once.cluster)
+    undivided.receive(data)
+    assert in_parts.sent == at_once.sent == undivided.sent
+
+
+def test_rule_is_called_once_for_elements_that_repeat() -> None:
+    wire = Wire(cluster())
+    data = request(described(*["1"] * 20, kind=BROKER), 4)
+    endpoint = wire.session.node.table.find(data[4:])
+    assert endpoint is not None
+    rule, calls = endpoint.rule, []
+
+    def counted(message: Any, exchange: Any) -> Any:
+        calls.append(message)
+        return rule(message, exchange)
+
+    endpoint.rule = counted
+    wire.receive(data)
+    assert len(calls) == 1
+    answer = cast(DescribeConfigsResponse, read(wire.answers()[0], DescribeConfigsResponse, 4)[1])
+    assert len(answer.results) == 20
+    assert all(each == answer.results[0] for each in answer.results)
+
+
+# What is sent
+
+
+def test_long_answer_leaves_as_its_client_reads_and_the_next_request_waits() -> None:
+    wire, at_once = Wire(cluster()), Wire(cluster())
+    turns = Turns(wire)
+    data = request(described(*groups(300)), 4) + request(HeartbeatRequest("g", 1, "m"), 3, 2)
+    at_once.receive(data)
+    wire.takes_all = False
+    wire.receive(data)
+    lengths = [0]
+    while len(wire.sent) < len(at_once.sent):
+        turns.all()
+        assert len(wire.sent) > lengths[-1]
+        lengths.append(len(wire.sent))
+        is_last = len(wire.sent) == len(at_once.sent)
+        wire.takes_all = is_last
+        wire.session.drained(100.0)
+    assert len(lengths) > 3
+    assert wire.sent == at_once.sent
+    assert turns.held == 0
+
+
+def test_long_answer_that_is_sent_is_not_sent_twice_by_another_drained() -> None:
+    wire, at_once = Wire(cluster()), Wire(cluster())
+    turns = Turns(wire)
+    data = request(described(*groups(300)), 4)
+    at_once.receive(data)
+    wire.receive(data)
+    while turns._exchanges:
+        turns.turn()
+        wire.session.drained(100.0)
+    assert wire.sent == at_once.sent
+
+
+def test_client_that_goes_amid_its_long_answer_is_forgotten() -> None:
+    wire = Wire(cluster())
+    turns = Turns(wire)
+    wire.takes_all = False
+    wire.receive(request(described(*groups(300)), 4))
+    turns.all()
+    assert turns.held > SHORT
+    wire.close()
+    assert turns.held == 0
+
+
+@pytest.mark.parametrize("size", [10, 300], ids=["short", "long"])
+def test_interceptor_sees_a_whole_answer(size: int) -> None:
+    seen = []
+
+    class Interceptor:
+        def requested(self, exchange: Any, now: float) -> bool:
+            return False
+
+        def answering(self, exchange: Any, data: bytes, now: float) -> bool:
+            seen.append(data)
+            return False
+
+    wire = Wire(cluster())
+    turns = Turns(wire)
+    wire.session.node.interceptor = Interceptor()
+    wire.receive(request(described(*groups(size)), 4))
+    turns.all()
+    assert seen == [wire.sent]
+    assert turns.held == 0
+
+
+# Memory
+
+
+@pytest.fixture
+def small_bound(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(parts, "MAX_HELD_BYTES", MIB)
+    return MIB
+
+
+def test_client_with_the_longest_answer_loses_its_connection_beyond_the_bound(
+    small_bound: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = cluster()
+    wires = [Wire(made) for _ in range(4)]
+    turns = Turns(*wires)
+    for wire, count in zip(wires, (100, 100, 250, 50), strict=True):
+        wire.takes_all = False
+        wire.receive(request(described(*groups(count)), 4))
+        turns.all()
+    assert [wire.is_closed for wire in wires] == [False, False, True, False]
+    assert turns.held <= small_bound
+    assert "the longest while all that clients have to read takes more than 1048576" in caplog.text
+
+
+def grown(folder: Path, message: Message, version: int) -> Iterator[int]:
+    """Yield the bytes of an answer, and those by which the server grew for it at most."""
+    with serving(folder) as server, server.connect() as peer:
+        peer.ask(described("1", kind=BROKER), 4)
+        server.begin_peak()
+        before = server.resident
+        peer.sock.sendall(frame(request_bytes(message, version)))
+        answer = peer.read_frame()
+        assert answer is not None
+        yield len(answer)
+        yield server.peak - before
+
+
+def test_answer_that_repeats_takes_little_memory(tmp_path: Path) -> None:
+    answer, growth = grown(tmp_path, described(*["1"] * 500, kind=BROKER), 4)
+    assert answer > 20 * MIB
+    assert growth < 4 * MIB
+
+
+def test_answer_is_in_memory_once(tmp_path: Path) -> None:
+    answer, growth = grown(tmp_path, described(*groups(5000)), 4)
+    assert answer > 12 * MIB
+    # It was there three times.
+    assert growth < 1.5 * answer
+
+
+def test_clients_that_ask_for_much_and_do_not_read_stay_under_the_bound(tmp_path: Path) -> None:
+    first = "from kafka_shim.server import parts; parts.MAX_HELD_BYTES = 8 << 20"
+    with serving(tmp_path, first=first) as server, ExitStack() as stack:
+        bystander = stack.enter_context(server.connect())
+        bystander.ask(described("1", kind=BROKER), 4)
+        server.begin_peak()
+        before = server.resident
+        peers = [stack.enter_context(server.connect()) for _ in range(20)]
+        data = frame(request_bytes(described(*groups(2500)), 4))
+        for peer in peers:
+            peer.sock.sendall(data)
+        # Two answers are longer than the bound, but a socket takes some of them.
+        while sum("takes more than 8388608" in line for line in server.log_lines()) < 15:
+            assert bystander.ask(HeartbeatRequest("g", 1, "m"), 3).error_code == 25
+        assert any(peer.read_frame() is not None for peer in peers)
+        assert server.peak - before < 32 * MIB
