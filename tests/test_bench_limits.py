@@ -38,6 +38,11 @@ def test_worst_requests_are_within_the_bound_and_reach_it(key: int, version: int
 ROWS = [[each.strip() for each in line.split("|")[1:-1]] for line in PAGE.read_text().partition(MARK)[2].splitlines()]
 
 
+BESIDE_TESTS = {"ConsumerGroupDescribe"}
+"""The APIs with a wait that was measured beside tests and is longer than the aim, though no step is; the page says
+so."""
+
+
 def test_every_api_has_a_line_on_the_page() -> None:
     assert [row[0] for row in ROWS] == [APIS[key].name for key, _ in served()]
 
@@ -46,6 +51,10 @@ def test_a_longer_step_than_the_aim_has_an_api_of_many_names_alone() -> None:
     assert {row[0] for row in ROWS if int(row[2]) > STEP_MS} <= MANY
     prose = PAGE.read_text().partition(MARK)[0]
     assert all(re.search(rf"\b{api}\b", prose) for api in MANY)
+
+
+def test_a_longer_wait_than_the_aim_has_an_api_that_the_page_names() -> None:
+    assert {row[0] for row in ROWS if int(row[4]) > STEP_MS} <= MANY | BESIDE_TESTS
 
 
 def test_memory_is_within_the_aim() -> None:
