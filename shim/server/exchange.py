@@ -25,7 +25,7 @@ from kafka_shim.server.parts import MAX_ANSWER_BYTES
 from kafka_shim.server.table import Endpoint
 from kafka_shim.server.throttling import Mutations, Usage
 
-_NO_PIECES: Final[list[bytes]] = []
+NO_PIECES: Final[list[bytes]] = []
 _REUSED_BODY: Final = 4096
 """The largest encoded answer to keep for the next exchange, which may get the same answer."""
 
@@ -105,7 +105,7 @@ class Exchange:
         self.data = b""
         self.step = _RUNNING
         self.long: LongAnswer | None = None
-        self.pieces: list[bytes] = _NO_PIECES
+        self.pieces: list[bytes] = NO_PIECES
         self.amend = None
         self.denied = False
         self.usage = None
@@ -241,7 +241,7 @@ class Exchange:
         self._drop_pieces()
 
     def _drop_pieces(self) -> None:
-        self.long, self.pieces = None, _NO_PIECES
+        self.long, self.pieces = None, NO_PIECES
         if self.node.parts is not None:
             self.node.parts.release(self.session)
 
@@ -344,7 +344,7 @@ class Exchange:
                 return
         if self.pieces:
             session.send_in_pieces(self.pieces)
-            self.long, self.pieces = None, _NO_PIECES
+            self.long, self.pieces = None, NO_PIECES
         else:
             session.send(self.data)
         self.step = _SENT

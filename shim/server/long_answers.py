@@ -15,7 +15,7 @@ from kafka_shim.server.connection import Connection, State
 from kafka_shim.server.parts import Parts
 from kafka_shim.server.table import Endpoint
 
-SHORT: Final = 64 * 1024
+SHORT: Final = 256 * 1024
 """The largest answer to join and send at once, in bytes."""
 SENT_AT_ONCE: Final = 256 * 1024
 """Bytes to join for one call of the socket. A longer piece goes by itself."""

@@ -14,14 +14,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import trio
 
 from kafka_shim.apis.wire.frames import MAX_REQUEST_BYTES
-
-if TYPE_CHECKING:
-    from kafka_shim.server.connection import Connection
 
 PART: Final = 16
 """Elements of a part, unless the table of requests says otherwise."""
@@ -124,6 +121,13 @@ def _key(element: Any) -> Any:
     return key
 
 
+class Reader(Protocol):
+    """A client's connection, as far as its long answer is counted."""
+
+    def refuse(self, reason: str) -> None:
+        """Close the connection without an answer, and log why."""
+
+
 class LongExchange(Protocol):
     """An exchange with an answer in parts, a long request that is not decoded yet, or a long answer that is sent;
     `exchange.py`, `session.py` and `long_answers.py` have them."""
@@ -156,7 +160,7 @@ class Parts:
         self._settle = settle
         self._exchanges: deque[LongExchange] = deque()
         self._added = trio.Event()
-        self._held: dict[Connection, int] = {}
+        self._held: dict[Reader, int] = {}
         """The bytes of each client's long answer."""
         self.held = 0
         """Their sum."""
@@ -173,7 +177,7 @@ class Parts:
         self.add(_TAKEN)
         return True
 
-    def hold(self, client: Connection, size: int) -> None:
+    def hold(self, client: Reader, size: int) -> None:
         """Count the memory of this client's long answer, so many bytes by now, until `release`."""
         self.held += size - self._held.get(client, 0)
         self._held[client] = size
@@ -186,7 +190,7 @@ class Parts:
                 f" {MAX_HELD_BYTES}"
             )
 
-    def release(self, client: Connection) -> None:
+    def release(self, client: Reader) -> None:
         """Count the long answer of this client no longer."""
         self.held -= self._held.pop(client, 0)
 

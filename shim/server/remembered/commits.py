@@ -12,7 +12,7 @@ from kafka_shim.apis.wire.types import Fixed
 from kafka_shim.groups.commits import Commit
 from kafka_shim.persistence.records import OffsetCommitKey
 from kafka_shim.server.connection import Connection
-from kafka_shim.server.exchange import Exchange, Step
+from kafka_shim.server.exchange import NO_PIECES, Exchange, Step
 from kafka_shim.server.handlers import all_exist
 from kafka_shim.server.node import Node
 from kafka_shim.server.remembered.layout import IN_ANSWER, Layout, invert, layout_of, layout_of_request
@@ -180,10 +180,10 @@ class RepeatedCommit(Exchange):
 
     def send(self, now: float) -> None:
         node = self.node
-        if self.response is not None:
-            super().send(now)
-        elif node.interceptor is not None or (node.outbox.tracing and self.traced is None):
+        if self.response is None and (node.interceptor is not None or (node.outbox.tracing and self.traced is None)):
             self.response = accepted(self.request)
+        if self.response is not None:
+            self.pieces = NO_PIECES
             super().send(now)
         else:
             if self.traced is not None and node.outbox.tracing:
