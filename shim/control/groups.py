@@ -11,9 +11,8 @@ from typing import Any, Final
 
 import trio
 
-from kafka_shim.groups.group import Group, MemberDescription, Subscription
+from kafka_shim.groups.group import Group, MemberDescription, Subscription, owned_partitions
 from kafka_shim.groups.shard import Shard
-from kafka_shim.lab.topic_data import owned_partitions
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.node import Node
 

@@ -247,3 +247,13 @@ class GroupDescription:
     topology: list[TopologyNode] = field(default_factory=list)
     assignment_epoch: int | None = None
     assignment_due_ms: int | None = None
+
+
+def owned_partitions(group: Group) -> set[tuple[str, int]]:
+    """Return topic and partition of all that members own; none for a kind of group without offsets for each partition
+    of a member.
+    """
+    if group.type not in ("classic", "consumer"):
+        return set()
+    owned = [each.assignment or {} for each in group.describe().members]
+    return {(name, index) for each in owned for name, indexes in each.items() for index in indexes}

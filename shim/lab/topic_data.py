@@ -26,7 +26,7 @@ from kafka_shim.broker.log_transactions import AbortedTxn
 from kafka_shim.broker.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from kafka_shim.broker.topics import Topic, TopicError
 from kafka_shim.groups.config import NAMES
-from kafka_shim.groups.group import Group
+from kafka_shim.groups.group import owned_partitions
 from kafka_shim.lab import arguments
 from kafka_shim.persistence.batch import Batch, Record, read_batch, write_batch
 from kafka_shim.server.cluster import Cluster
@@ -279,16 +279,6 @@ class TopicData:
     def _partition_for(self, topic: Topic, number: int, key: bytes | None) -> int:
         count = len(topic.partitions)
         return number % count if key is None else (murmur2(key) & 0x7FFFFFFF) % count
-
-
-def owned_partitions(group: Group) -> set[tuple[str, int]]:
-    """Return topic and partition of all that members own; none for a kind of group without offsets for each partition
-    of a member.
-    """
-    if group.type not in ("classic", "consumer"):
-        return set()
-    owned = [each.assignment or {} for each in group.describe().members]
-    return {(name, index) for each in owned for name, indexes in each.items() for index in indexes}
 
 
 def murmur2(data: bytes) -> int:

@@ -15,6 +15,7 @@ from kafka_shim.control.operations.groups import GroupState, GroupType
 from kafka_shim.control.server import serve_control
 from kafka_shim.experiments.registered.kind import KIND as REGISTERED
 from kafka_shim.groups.kinds import KINDS
+from kafka_shim.lab.killed import Killed
 from kafka_shim.testing import CoordinatorServer, open_coordinator, polling
 
 OPERATIONS = operations(lab=True)
@@ -67,6 +68,7 @@ def test_consumers_are_awaited_over_http(server: CoordinatorServer, http: httpx.
         server.produce("orders", "a", partition=0)
         polled.wait_records(1)
     server.puppet("idle", ["orders"], client_id="puppet")
+    server.group("idle").stable(members=1)
     refused = answer_to(http, "POST", "/v1/groups/idle/await", 409, **{"for": "consuming", "timeout": 0.05})
     assert "puppet does not fetch orders-0 yet." in str(refused)
 
@@ -242,6 +244,8 @@ def test_clients_are_killed_and_revived(server: CoordinatorServer, http: httpx.C
     server.group("dead").empty()
     refused = answer_to(http, "POST", "/v1/revive", 409, client_id="dead-1")
     assert refused["message"] == "'dead-1' was not killed; did you mean 'dead-*'?"
+    (killed,) = [each for each in server.kit.interception.intercepts if isinstance(each, Killed)]
+    server.wait(server.kit.until, lambda: bool(killed.connections), "a heartbeat to drop")
     assert answer_to(http, "POST", "/v1/revive", client_id="dead-*")["connections"] == 1
     server.group("dead").stable(members=1)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from kafka_shim.apis import describe_groups
+from kafka_shim.apis.releases import Rules, rules_of
 from tests.groups.context import GROUP, RANGE
 
 
@@ -44,13 +45,13 @@ def test_a_group_that_is_not_there_is_dead_and_from_v6_an_error(coordinator, ver
 class Posing:
     """As much of a broker as describing groups needs."""
 
-    release: str
+    rules: Rules
 
 
 @pytest.mark.parametrize(("release", "operations"), [("2.8", 328), ("3.9", 328), ("4.2", 3400)])
 def test_authorized_operations_are_those_of_the_release(coordinator, release, operations):
     coordinator.form(1)
-    coordinator.broker = Posing(release)
+    coordinator.broker = Posing(rules_of(release))
     request = describe_groups.DescribeGroupsRequest([GROUP, "missing"], True)
     for version in (3, 4, 5):
         there, missing = coordinator.send(describe_groups, request, version).response.groups
