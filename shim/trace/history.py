@@ -133,7 +133,7 @@ class GroupHistory:
         take = getattr(self, f"_{event['event']}", None)
         if take is not None:
             take(event, at, at - float(event["mono"]))
-        if self.current is not None:
+        if self.current is not None and not _is_routine(event):
             self.current.last_seq = event.get("seq", 0)
             if "where" in event and event["event"] in _OF_REBALANCES:
                 self.current.lines = (*self.current.lines[:1], event["where"])
@@ -592,6 +592,19 @@ class History:
             if history is None:
                 history = self.groups[group] = GroupHistory(group)
             history.add(event)
+
+
+def _is_routine(event: Mapping[str, Any]) -> bool:
+    """True for an accepted commit, and for an accepted heartbeat without news: no rebalance is proved by it."""
+    if event["event"] == "commit":
+        return not event.get("error")
+    if event["event"] != "exchange" or event["error"]:
+        return False
+    if event["api"] in ("Heartbeat", "OffsetCommit"):
+        return True
+    request = event["request"]
+    is_heartbeat = event["api"] in JOINS and event["api"] != "JoinGroup"
+    return is_heartbeat and request.get("member_epoch", 0) > 0 and request.get("rebalance_timeout_ms", -1) < 0
 
 
 def _is_session(event: Mapping[str, Any]) -> bool:

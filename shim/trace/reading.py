@@ -29,10 +29,6 @@ LONGEST_LINE: Final = 256 * MIB
 """Bytes of a line that a packed file may have: a frame has 100 MiB, and a journal writes it in base64."""
 LONGEST_ZSTD: Final = 1024 * MIB
 """Bytes that a zstd file may have unpacked."""
-_BORING: Final = b'"api":"Heartbeat"'
-_STEADY: Final = b'"api":"ConsumerGroupHeartbeat"'
-_SAYS_LITTLE: Final = b'"rebalance_timeout_ms":-1'
-_ACCEPTED: Final = b'"error":0'
 _WITHOUT_GROUP: Final = (b'{"event":"trace"', b'{"event":"end_offsets"')
 
 
@@ -50,9 +46,9 @@ def read(
 ) -> Iterator[Event]:
     """Yield the events of traces, merged by wall-clock time. `-` is standard input.
 
-    With a `group`, yield only its events and those without a group, except its accepted heartbeats; other lines are not
-    even parsed. `since` and `until` are seconds of Unix time. `missing` receives the parts that are not there, as
-    far as the traces were read. Raises UnreadableTrace.
+    With a `group`, yield only its events and those without a group; other lines are not even parsed. `since` and
+    `until` are seconds of Unix time. `missing` receives the parts that are not there, as far as the traces were read.
+    Raises UnreadableTrace.
     """
     keep = _everything if group is None else _of_group(group)
     absent = Missing() if missing is None else missing
@@ -78,11 +74,7 @@ def _of_group(group: str) -> Callable[[bytes], bool]:
     name_field = b'"group":' + orjson.dumps(group)
 
     def keep(line: bytes) -> bool:
-        if name_field not in line:
-            return line.startswith(_WITHOUT_GROUP)
-        if _ACCEPTED not in line:
-            return True
-        return _BORING not in line and not (_STEADY in line and _SAYS_LITTLE in line)
+        return name_field in line or line.startswith(_WITHOUT_GROUP)
 
     return keep
 
