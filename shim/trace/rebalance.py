@@ -120,7 +120,10 @@ class Rebalance:
         """The time at which it ended for the last member, or the next one began; None while it lasts."""
         if self.assigned is not None:
             return max(self.assigned, self.synced or 0.0)
-        return self.superseded if self.superseded is not None else (self.ended if not self.members else None)
+        if self.ended is not None and not self.members:
+            # The group is Empty until the next one begins.
+            return self.ended
+        return self.superseded
 
     @property
     def seconds(self) -> float:

@@ -163,6 +163,24 @@ def test_the_generation_after_the_last_leave_has_no_members() -> None:
     assert last.over is not None
 
 
+def test_no_phase_has_the_time_of_an_empty_group() -> None:
+    with recorded() as record:
+        for _ in range(2):
+            pods = [record.simulation.puppet("billing", ["orders"], client_id=name) for name in "ab"]
+            record.simulation.run(10)
+            for pod in pods:
+                pod.leave()
+            record.simulation.run(15)
+    history = record.history()
+    emptied = [each for each in history.rebalances if not each.members]
+    assert len(emptied) == 2
+    assert max(each.seconds for each in emptied) < 1.0
+    assert LEADER_THINKS not in {phase.name for each in emptied for phase in each.phases}
+    explanation = of(history)
+    assert "all members left, and new ones started: a deploy" in explanation.verdict
+    assert "knows no reason" not in explanation.advice_text
+
+
 def test_three_restarts_are_a_storm() -> None:
     with recorded() as record:
         record.simulation.puppet("billing", ["orders"], client_id="steady")
