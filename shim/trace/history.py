@@ -65,7 +65,7 @@ BY_REQUESTS: Final = "by its requests"
 
 
 class GroupHistory:
-    """One group: its rebalances, oldest first, its members, and the present owners."""
+    """One group: its rebalances, oldest first, its members, and the owners."""
 
     def __init__(self, group: str) -> None:
         self.group: str = group
@@ -79,6 +79,7 @@ class GroupHistory:
         self.present: dict[str, None] = {}
         """Ids of its present members."""
         self.owners: dict[Partition, str] = {}
+        """The present owners; of an Empty classic group the last ones, whose partitions stand still."""
         self.revoked: dict[Partition, tuple[str, float]] = {}
         """Partitions without an owner: the last owner of each, and the time of its revocation."""
         self.first = self.last = 0.0
@@ -216,8 +217,10 @@ class GroupHistory:
         elif event["to"] == "Empty" and self.current is not None and self.current.generation is None:
             # No member is left to join.
             self.current.generation, self.current.ended = event["generation"], at
-        if event["to"] == "Empty" and self.is_of_log:
-            self.present, self.size, self.generation = {}, 0, event["generation"]
+        if event["to"] == "Empty":
+            self.generation = event["generation"]
+            if self.is_of_log:
+                self.present, self.size = {}, 0
 
     def _of_epochs(self) -> Epochs:
         if self.epochs is None:

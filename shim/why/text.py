@@ -34,7 +34,7 @@ def lines(explanation: Explanation, *, bars: bool = True, brief: bool = False, z
 
 def _lines(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> Iterator[str]:
     history = explanation.history
-    members, partitions = len(history.present), len(history.owners)
+    members, partitions = len(history.present), len(history.owners) if history.present else 0
     word = "generation" if history.epochs is None else "epoch"
     generation = "" if history.generation is None else f", {word} {history.generation}"
     state = f", {history.state}" if history.state else ""
