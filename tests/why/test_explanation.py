@@ -102,6 +102,20 @@ def test_restarts_call_for_static_members() -> None:
     assert remedies["group.instance.id"] == REPLAYED
 
 
+def test_a_process_that_came_back_has_its_own_name_and_not_that_of_its_newest_member() -> None:
+    with recorded() as record:
+        record.simulation.puppet("billing", ["orders"], client_id="a")
+        restless = record.simulation.puppet("billing", ["orders"], client_id="b")
+        record.simulation.run(20)
+        for _ in range(3):
+            restless.leave()
+            record.simulation.run(2)
+            restless = record.simulation.puppet("billing", ["orders"], client_id="b")
+            record.simulation.run(20)
+    (remedy,) = (each for each in of(record.history()).advice.remedies if each.setting == "group.instance.id")
+    assert remedy.why.startswith("b left and came back after at most 2.0 s")
+
+
 def test_a_dead_process_gets_no_setting_as_remedy() -> None:
     with recorded() as record:
         record.simulation.puppet("billing", ["orders"], client_id="a")
