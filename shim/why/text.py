@@ -183,7 +183,7 @@ def _whole(explanation: Explanation, each: Rebalance, bars: bool, zone: tzinfo) 
             f"  moved     {moves.moved} of {_count(len(each.owned_after), 'partition')}; {moves.needed} had to"
             + (f"; {len(moves.between)} between members that stayed" if moves.between else "")
         )
-    elif each.moved is None and each.assigned is not None and not each.lines:
+    elif each.has_revoked and not each.lines:
         yield "  moved     nothing yet: the next rebalance assigns the revoked partitions"
     if each.is_snapshot:
         if each.leader and each.assigned is not None:
