@@ -40,7 +40,9 @@ def _lines(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> I
     state = f", {history.state}" if history.state else ""
     is_known = has_partitions(history.protocol_type)
     kind = history.kind if is_known else f"{history.kind} of type {readable(history.protocol_type)}"
-    shares = f", {_count(partitions, 'partition')}" if is_known else ""
+    # The trace does not show how many partitions a topic without an owner has.
+    owned = " owned" if any(each.topics for each in explanation.advice.findings) else ""
+    shares = f", {_count(partitions, 'partition')}{owned}" if is_known else ""
     if history.lacks_assignments:
         # It has neither protocol nor partitions, and perhaps not all members.
         count = "" if history.size is None else f", {_count(history.size, 'member')}"

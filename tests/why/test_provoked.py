@@ -76,6 +76,17 @@ def test_every_recording_is_judged(name: str) -> None:
     assert {path for folder in {each.parent for each in paths} for path in folder.iterdir()} == paths
 
 
+def test_the_header_counts_the_owned_partitions_alone_if_a_topic_has_no_owner() -> None:
+    headers = {}
+    for name in ("two-services-in-one-group", "two-services-behind-a-relay", "another-assignor-in-front-of-kafka"):
+        case = next(each for cases in SETS.values() for each in cases if each.name == name)
+        explanation = explained(case, case.clients[0])
+        assert explanation is not None
+        headers[name] = " ".join(lines(explanation)).partition("Rebalanced")[0]
+    owned = {name for name, header in headers.items() if re.search(r", \d+ partitions owned", header)}
+    assert owned == {"two-services-in-one-group", "two-services-behind-a-relay"}
+
+
 def test_the_header_has_the_newest_state_and_generation() -> None:
     checked = 0
     for path in sorted((RECORDINGS_OF_CASES / "provoked").iterdir()):
