@@ -283,6 +283,26 @@ def test_the_wait_of_a_calm_group_is_told_by_its_parts(slow_below_a_second: Grou
     assert "heartbeat intervals" not in advice
 
 
+@pytest.mark.parametrize("heartbeats", [True, False])
+def test_a_wait_is_measured_by_the_heartbeats_of_the_last_to_join_if_they_show(heartbeats: bool) -> None:
+    with recorded() as record:
+        script = {"heartbeat_interval": 0.25, "session_timeout": 10.0}
+        record.simulation.puppet("billing", ["orders"], client_id="stays", think=1.2, **script)
+        goes = record.simulation.puppet("billing", ["orders"], client_id="goes", **script)
+        record.simulation.run(20)
+        goes.leave()
+        record.simulation.run(20)
+    if not heartbeats:
+        record.events = [each for each in record.events if each.get("api") != "Heartbeat" or each["error"]]
+    explanation = of(record.history())
+    assert explanation.last.seconds == pytest.approx(2.6, abs=0.1)
+    assert not explanation.troubles
+    assert explanation.is_calm is not heartbeats
+    begin = "no change is needed." if not heartbeats else "why knows no reason for this wait of 2.6 s: "
+    assert explanation.advice_text.startswith(begin)
+    assert "1.2 s for stays to join after its heartbeat" in explanation.advice_text
+
+
 def test_the_time_of_all_rebalances_ends_with_the_last(slow_below_a_second: GroupHistory) -> None:
     first, last = slow_below_a_second.rebalances[0], slow_below_a_second.rebalances[-1]
     assert last.seconds > 1.0
