@@ -14,7 +14,7 @@ import orjson
 
 _SEQ: Final = b'"seq":'
 _NUMBER: Final = re.compile(rb" ?(\d{1,18})[,}]")
-_BEGIN: Final = b'{"event":"trace"'
+_BEGIN: Final = re.compile(rb'\{\s*"event"\s*:\s*"trace"')
 _ENDS: Final = (b"}\n", b"}", b"}\r\n")
 
 
@@ -47,7 +47,7 @@ class Numbers:
     def take(self, line: bytes) -> bool:
         """Take a line of a trace; return False if it is no event, as far as that shows without parsing all lines."""
         self.lines += 1
-        if line.startswith(_BEGIN):
+        if _BEGIN.match(line):
             self._begin(line)
         number = _NUMBER.match(line, place + len(_SEQ)) if (place := line.rfind(_SEQ)) >= 0 else None
         if number is None or not line.startswith(b"{") or not line.endswith(_ENDS):

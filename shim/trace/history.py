@@ -53,7 +53,7 @@ BY_REQUESTS: Final = "by its requests"
 
 
 class GroupHistory:
-    """One group: its rebalances, oldest first, its members, and the present owners."""
+    """One group: its rebalances, oldest first, its members, and the owners."""
 
     def __init__(self, group: str) -> None:
         self.group: str = group
@@ -67,6 +67,7 @@ class GroupHistory:
         self.present: dict[str, None] = {}
         """Ids of its present members."""
         self.owners: dict[Partition, str] = {}
+        """The present owners; of an Empty classic group the last ones, whose partitions stand still."""
         self.revoked: dict[Partition, tuple[str, float]] = {}
         """Partitions without an owner: the last owner of each, and the time of its revocation."""
         self.first = self.last = 0.0
@@ -121,7 +122,7 @@ class GroupHistory:
         take = getattr(self, f"_{event['event']}", None)
         if take is not None:
             take(event, at, at - float(event["mono"]))
-        if self.current is not None:
+        if self.current is not None and not _is_routine(event):
             self.current.last_seq = event.get("seq", 0)
             if "where" in event and event["event"] in _OF_REBALANCES:
                 self.current.lines = (*self.current.lines[:1], event["where"])
@@ -204,8 +205,10 @@ class GroupHistory:
         elif event["to"] == "Empty" and self.current is not None and self.current.generation is None:
             # No member is left to join.
             self.current.generation, self.current.ended = event["generation"], at
-        if event["to"] == "Empty" and self.is_of_log:
-            self.present, self.size, self.generation = {}, 0, event["generation"]
+        if event["to"] == "Empty":
+            self.generation = event["generation"]
+            if self.is_of_log:
+                self.present, self.size = {}, 0
 
     def _of_epochs(self) -> Epochs:
         if self.epochs is None:
@@ -527,6 +530,19 @@ class History:
             if history is None:
                 history = self.groups[group] = GroupHistory(group)
             history.add(event)
+
+
+def _is_routine(event: Mapping[str, Any]) -> bool:
+    """True for an accepted commit, and for an accepted heartbeat without news: no rebalance is proved by it."""
+    if event["event"] == "commit":
+        return not event.get("error")
+    if event["event"] != "exchange" or event["error"]:
+        return False
+    if event["api"] in ("Heartbeat", "OffsetCommit"):
+        return True
+    request = event["request"]
+    is_heartbeat = event["api"] in JOINS and event["api"] != "JoinGroup"
+    return is_heartbeat and request.get("member_epoch", 0) > 0 and request.get("rebalance_timeout_ms", -1) < 0
 
 
 def _is_session(event: Mapping[str, Any]) -> bool:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gzip
 import heapq
+import json
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,11 +31,7 @@ LONGEST_LINE: Final = 256 * MIB
 """Bytes of a line that a packed file may have: a frame has 100 MiB, and a journal writes it in base64."""
 LONGEST_ZSTD: Final = 1024 * MIB
 """Bytes that a zstd file may have unpacked."""
-_BORING: Final = b'"api":"Heartbeat"'
-_STEADY: Final = b'"api":"ConsumerGroupHeartbeat"'
-_SAYS_LITTLE: Final = b'"rebalance_timeout_ms":-1'
-_ACCEPTED: Final = b'"error":0'
-_WITHOUT_GROUP: Final = (b'{"event":"trace"', b'{"event":"end_offsets"')
+_WITHOUT_GROUP: Final = re.compile(rb'\{\s*"event"\s*:\s*"(?:trace|end_offsets)"')
 
 
 class UnreadableTrace(Exception):
@@ -50,9 +48,9 @@ def read(
 ) -> Iterator[Event]:
     """Yield the events of traces, merged by wall-clock time. `-` is standard input.
 
-    With a `group`, yield only its events and those without a group, except its accepted heartbeats; other lines are not
-    even parsed. `since` and `until` are seconds of Unix time. `missing` receives the parts that are not there, as
-    far as the traces were read. Raises UnreadableTrace.
+    With a `group`, yield only its events and those without a group; other lines are not even parsed. `since` and
+    `until` are seconds of Unix time. `missing` receives the parts that are not there, as far as the traces were read.
+    Raises UnreadableTrace.
     """
     keep = _everything if group is None else _of_group(group)
     absent = Missing() if missing is None else missing
@@ -75,14 +73,19 @@ def _everything(line: bytes) -> bool:
 
 
 def _of_group(group: str) -> Callable[[bytes], bool]:
-    name_field = b'"group":' + orjson.dumps(group)
+    """Return a test of lines for events of this group, or without a group. Other programs may have written them again,
+    with spaces, or with escapes in place of letters.
+    """
+    name, escaped = orjson.dumps(group), json.dumps(group).encode()
+    field = b'"group":' + name
+    hint = name if name == escaped else b'"group"'
+    rewritten = re.compile(rb'"group"\s*:\s*(?:' + re.escape(name) + b"|" + re.escape(escaped) + b")")
 
     def keep(line: bytes) -> bool:
-        if name_field not in line:
-            return line.startswith(_WITHOUT_GROUP)
-        if _ACCEPTED not in line:
+        # The expression is slow: most lines are as a server writes them, or of another group.
+        if field in line or (hint in line and rewritten.search(line)):
             return True
-        return _BORING not in line and not (_STEADY in line and _SAYS_LITTLE in line)
+        return _WITHOUT_GROUP.match(line) is not None
 
     return keep
 

@@ -132,11 +132,19 @@ class Rebalance:
         return bool(self.lines) and (self.is_snapshot or not self.is_of_topic)
 
     @property
+    def has_revoked(self) -> bool:
+        """True if members gave up partitions that the next rebalance assigns, as with a cooperative protocol."""
+        return self.assigned is not None and self.moved is None and bool(self.members)
+
+    @property
     def over(self) -> float | None:
         """The time at which it ended for the last member, or the next one began; None while it lasts."""
         if self.assigned is not None:
             return max(self.assigned, self.synced or 0.0)
-        return self.superseded if self.superseded is not None else (self.ended if not self.members else None)
+        if self.ended is not None and not self.members:
+            # The group is Empty until the next one begins.
+            return self.ended
+        return self.superseded
 
     @property
     def seconds(self) -> float:

@@ -74,6 +74,11 @@ class Reconciliation(Rebalance):
         return False
 
     @property
+    def has_revoked(self) -> bool:
+        """False: one rebalance both revokes partitions and assigns them."""
+        return False
+
+    @property
     def last_release(self) -> tuple[str, float] | None:
         """The last member to revoke its partitions, and the time."""
         late = max(self.released, key=lambda member: self.released[member], default=None)

@@ -35,7 +35,7 @@ from kafka_shim.why.member_remedies import (
     slow_revocation,
     twice,
 )
-from kafka_shim.why.memberships import absences_of, last_of, library_of_client
+from kafka_shim.why.memberships import absences_of, last_of, library_of_client, memberships_of
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, past_of
 from kafka_shim.why.remedies import ASSIGNOR, CANNOT_SEE, INITIAL_DELAY, Advice, Play, Remedy, judge, process, round_ms
@@ -94,6 +94,8 @@ def _restarts(history: GroupHistory, finding: Finding, names: Names) -> list[Rem
     if setting is None or (timeout and back >= timeout):
         return flapping(finding) if finding.code == Diagnosis.FLAPPING else []
     within = f", within a session of {timeout:g} s" if timeout else ""
+    # The name of its newest member may have a number, which is not that of the process.
+    who = names(memberships_of(history, going[0])[0].member_id) if len(going) == 1 else f"{len(going)} processes"
     return [
         Remedy(
             who="all",
@@ -102,9 +104,7 @@ def _restarts(history: GroupHistory, finding: Finding, names: Names) -> list[Rem
             key=clients.INSTANCE,
             seen="none",
             proposed="one for each process, the same after a restart",
-            why=f"{names(last_of(history, going[0])) if len(going) == 1 else f'{len(going)} processes'} left and came"
-            " back after at most"
-            f" {back:.1f} s{within}",
+            why=f"{who} left and came back after at most {back:.1f} s{within}",
             price="a process that is shut down for good is missed only after its session timeout",
             change=Change(static=True),
             optional=finding.code != Diagnosis.FLAPPING,

@@ -117,9 +117,16 @@ class Explanation:
     def _unexplained(self, rebalance: Rebalance) -> float:
         """The wait in a rebalance beyond its heartbeats; with epochs each phase may take a heartbeat interval."""
         if not isinstance(rebalance, Reconciliation):
-            return max(0.0, _waited(rebalance) - HEARTBEAT_SECONDS)
+            return max(0.0, _waited(rebalance) - self._beat(rebalance))
         interval = (self.history.heartbeat_interval_ms or CONSUMER_HEARTBEAT_MS) / 1000
         return sum(max(0.0, phase.seconds - interval) for phase in rebalance.phases if phase.name != INTERVAL)
+
+    def _beat(self, rebalance: Rebalance) -> float:
+        """The seconds between two heartbeats of the last to join a classic group: the default if they do not show, and
+        no more than that, since a shorter interval would spare the rest.
+        """
+        last = self.history.members.get(rebalance.joins[0].member_id) if rebalance.joins else None
+        return min(last.beat or HEARTBEAT_SECONDS, HEARTBEAT_SECONDS) if last else HEARTBEAT_SECONDS
 
     @property
     def advice_text(self) -> str:

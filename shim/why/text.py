@@ -34,13 +34,15 @@ def lines(explanation: Explanation, *, bars: bool = True, brief: bool = False, z
 
 def _lines(explanation: Explanation, bars: bool, brief: bool, zone: tzinfo) -> Iterator[str]:
     history = explanation.history
-    members, partitions = len(history.present), len(history.owners)
+    members, partitions = len(history.present), len(history.owners) if history.present else 0
     word = "generation" if history.epochs is None else "epoch"
     generation = "" if history.generation is None else f", {word} {history.generation}"
     state = f", {history.state}" if history.state else ""
     is_known = has_partitions(history.protocol_type)
     kind = history.kind if is_known else f"{history.kind} of type {readable(history.protocol_type)}"
-    shares = f", {_count(partitions, 'partition')}" if is_known else ""
+    # The trace does not show how many partitions a topic without an owner has.
+    owned = " owned" if any(each.topics for each in explanation.advice.findings) else ""
+    shares = f", {_count(partitions, 'partition')}{owned}" if is_known else ""
     if history.lacks_assignments:
         # It has neither protocol nor partitions, and perhaps not all members.
         count = "" if history.size is None else f", {_count(history.size, 'member')}"
@@ -183,7 +185,7 @@ def _whole(explanation: Explanation, each: Rebalance, bars: bool, zone: tzinfo) 
             f"  moved     {moves.moved} of {_count(len(each.owned_after), 'partition')}; {moves.needed} had to"
             + (f"; {len(moves.between)} between members that stayed" if moves.between else "")
         )
-    elif each.moved is None and each.assigned is not None and not each.lines:
+    elif each.has_revoked and not each.lines:
         yield "  moved     nothing yet: the next rebalance assigns the revoked partitions"
     if each.is_snapshot:
         if each.leader and each.assigned is not None:

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 from pathlib import Path
 
 import cramjam
@@ -39,10 +40,24 @@ def test_reading_unpacks_a_trace(tmp_path: Path, name: str, pack: object) -> Non
     assert numbers(path) == [1, 2, 3, 4, 5]
 
 
-def test_reading_a_group_skips_accepted_heartbeats(tmp_path: Path) -> None:
+def test_reading_a_group_keeps_all_its_events(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(LINES)
-    assert numbers(path, group="billing") == [1, 2, 4]
+    assert numbers(path, group="billing") == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("group", ["billing", "zahlung-ü", 'a "b"'])
+@pytest.mark.parametrize("space", ["", " "])
+@pytest.mark.parametrize("escapes", [True, False])
+def test_another_program_may_have_written_the_lines(tmp_path: Path, group: str, space: str, escapes: bool) -> None:
+    path = tmp_path / "t.jsonl"
+    of_group = {"billing": group, "shipping": f"not {group}"}
+    renamed = [event | ({"group": of_group[event["group"]]} if "group" in event else {}) for event in EVENTS]
+    renamed.append({"event": "trace", "run": "the second", "seq": 3, "wall": 15.0})
+    separators = (f",{space}", f":{space}")
+    path.write_text("".join(json.dumps(e, ensure_ascii=escapes, separators=separators) + "\n" for e in renamed))
+    assert numbers(path, group=group) == [1, 2, 3, 4, 3]
+    assert missing_in(path, group=group) == [f"the first 2 events are not in {path}, it begins with seq 3"]
 
 
 def test_since_and_until_are_wall_clock_times(tmp_path: Path) -> None:

@@ -102,6 +102,20 @@ def test_restarts_call_for_static_members() -> None:
     assert remedies["group.instance.id"] == REPLAYED
 
 
+def test_a_process_that_came_back_has_its_own_name_and_not_that_of_its_newest_member() -> None:
+    with recorded() as record:
+        record.simulation.puppet("billing", ["orders"], client_id="a")
+        restless = record.simulation.puppet("billing", ["orders"], client_id="b")
+        record.simulation.run(20)
+        for _ in range(3):
+            restless.leave()
+            record.simulation.run(2)
+            restless = record.simulation.puppet("billing", ["orders"], client_id="b")
+            record.simulation.run(20)
+    (remedy,) = (each for each in of(record.history()).advice.remedies if each.setting == "group.instance.id")
+    assert remedy.why.startswith("b left and came back after at most 2.0 s")
+
+
 def test_a_dead_process_gets_no_setting_as_remedy() -> None:
     with recorded() as record:
         record.simulation.puppet("billing", ["orders"], client_id="a")
@@ -161,6 +175,24 @@ def test_the_generation_after_the_last_leave_has_no_members() -> None:
     last = of(record.history()).last
     assert (last.cause, last.generation, last.members, last.seconds) == (Cause.MEMBER_LEFT, 2, (), 0.0)
     assert last.over is not None
+
+
+def test_no_phase_has_the_time_of_an_empty_group() -> None:
+    with recorded() as record:
+        for _ in range(2):
+            pods = [record.simulation.puppet("billing", ["orders"], client_id=name) for name in "ab"]
+            record.simulation.run(10)
+            for pod in pods:
+                pod.leave()
+            record.simulation.run(15)
+    history = record.history()
+    emptied = [each for each in history.rebalances if not each.members]
+    assert len(emptied) == 2
+    assert max(each.seconds for each in emptied) < 1.0
+    assert LEADER_THINKS not in {phase.name for each in emptied for phase in each.phases}
+    explanation = of(history)
+    assert "all members left, and new ones started: a deploy" in explanation.verdict
+    assert "knows no reason" not in explanation.advice_text
 
 
 def test_three_restarts_are_a_storm() -> None:
@@ -249,6 +281,26 @@ def test_the_wait_of_a_calm_group_is_told_by_its_parts(slow_below_a_second: Grou
     assert f"{span(own)} for slow to join after its heartbeat" in advice
     assert f"{span(phases[LEADER_THINKS])} for the leader, slow, to assign" in advice
     assert "heartbeat intervals" not in advice
+
+
+@pytest.mark.parametrize("heartbeats", [True, False])
+def test_a_wait_is_measured_by_the_heartbeats_of_the_last_to_join_if_they_show(heartbeats: bool) -> None:
+    with recorded() as record:
+        script = {"heartbeat_interval": 0.25, "session_timeout": 10.0}
+        record.simulation.puppet("billing", ["orders"], client_id="stays", think=1.2, **script)
+        goes = record.simulation.puppet("billing", ["orders"], client_id="goes", **script)
+        record.simulation.run(20)
+        goes.leave()
+        record.simulation.run(20)
+    if not heartbeats:
+        record.events = [each for each in record.events if each.get("api") != "Heartbeat" or each["error"]]
+    explanation = of(record.history())
+    assert explanation.last.seconds == pytest.approx(2.6, abs=0.1)
+    assert not explanation.troubles
+    assert explanation.is_calm is not heartbeats
+    begin = "no change is needed." if not heartbeats else "why knows no reason for this wait of 2.6 s: "
+    assert explanation.advice_text.startswith(begin)
+    assert "1.2 s for stays to join after its heartbeat" in explanation.advice_text
 
 
 def test_the_time_of_all_rebalances_ends_with_the_last(slow_below_a_second: GroupHistory) -> None:

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.history import History
+from kafka_shim.trace.reading import read
+from kafka_shim.why.explanation import explain
 from kafka_shim.why.remedies import Remedy
+from kafka_shim.why.text import lines
 from tests.why.provoked.before import table
 from tests.why.provoked.cases import CASES, JAVA, KP2, KP3, Case
+from tests.why.provoked.judge import RECORDINGS as RECORDINGS_OF_CASES
 from tests.why.provoked.judge import SETS, explained, judged, recording_of
 
 WRONG = {
@@ -68,6 +74,39 @@ def test_a_session_that_ran_out_is_not_denied() -> None:
 def test_every_recording_is_judged(name: str) -> None:
     paths = {recording_of(case, client) for case in SETS[name] for client in case.clients}
     assert {path for folder in {each.parent for each in paths} for path in folder.iterdir()} == paths
+
+
+def test_the_header_counts_the_owned_partitions_alone_if_a_topic_has_no_owner() -> None:
+    headers = {}
+    for name in ("two-services-in-one-group", "two-services-behind-a-relay", "another-assignor-in-front-of-kafka"):
+        case = next(each for cases in SETS.values() for each in cases if each.name == name)
+        explanation = explained(case, case.clients[0])
+        assert explanation is not None
+        headers[name] = " ".join(lines(explanation)).partition("Rebalanced")[0]
+    owned = {name for name, header in headers.items() if re.search(r", \d+ partitions owned", header)}
+    assert owned == {"two-services-in-one-group", "two-services-behind-a-relay"}
+
+
+def test_the_header_has_the_newest_state_and_generation() -> None:
+    checked = 0
+    for path in sorted((RECORDINGS_OF_CASES / "provoked").iterdir()):
+        events = list(read([path], group=path.name.removesuffix(".jsonl.gz")))
+        states = [each for each in events if each["event"] == "state"]
+        history = History()
+        for event in events:
+            history.add(event)
+        (group,) = history.groups.values()
+        explanation = explain(group, list(group.rebalances))
+        assert explanation is not None
+        generations = [(each.generation_before, each.generation) for each in group.rebalances]
+        if states:
+            word = "generation" if group.epochs is None else "epoch"
+            header = " ".join(lines(explanation)).partition("Rebalanced")[0].partition("STORM")[0]
+            assert f", {states[-1]['to']}, {word} {states[-1]['generation']}" in header, path
+            assert ("0 members, 0 partitions, Empty" in header) is (states[-1]["to"] == "Empty")
+            assert all(before[1] == after[0] for before, after in pairwise(generations)), path
+            checked += 1
+    assert checked > 60
 
 
 def test_the_page_has_the_fourteen_cases() -> None:

@@ -6,6 +6,7 @@ is killed, a static member joins and is restarted, `orders` grows from 6 to 8 pa
 
 import gzip
 import json
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from kafka_shim.why.explanation import Explanation, as_json, explain
 from kafka_shim.why.mermaid import sequence_diagram
 from kafka_shim.why.narration import Narrator
 from kafka_shim.why.text import lines, whole
+from tests.why.simulated import recorded
 
 RECORDINGS = Path(__file__).parent / "recordings"
 TRACE = RECORDINGS / "consumer-group.jsonl.gz"
@@ -258,6 +260,34 @@ def test_a_start_has_the_wait_for_the_interval_in_its_story_phases_and_advice() 
     assert explanation.advice_text.startswith("no change is needed. The 10 s that members waited are heartbeat")
     assert explanation.advice_text.endswith("Up to 909 ms was the wait for consumer.assignment.interval.ms.")
     assert explanation.advice_of(second).endswith("Up to 909 ms was the wait for consumer.assignment.interval.ms.")
+
+
+REVOKED = "nothing yet: the next rebalance assigns the revoked partitions"
+
+
+def text_of(history: GroupHistory) -> str:
+    explanation = explain(history, list(history.rebalances))
+    assert explanation is not None
+    return " ".join(" ".join(whole(explanation, len(history.rebalances), bars=False, zone=UTC)).split())
+
+
+def test_no_rebalance_is_announced_after_the_last_member_left() -> None:
+    with recorded() as record:
+        only = record.simulation.consumer_puppet("billing", ["orders"], client_id="only")
+        record.simulation.run(20)
+        only.leave()
+        record.simulation.run(5)
+    history = record.history()
+    assert (history.present, history.state, len(history.rebalances)) == ({}, "Empty", 2)
+    assert REVOKED not in text_of(history)
+
+
+def test_partitions_that_a_cooperative_member_revoked_are_of_the_next_rebalance() -> None:
+    with recorded() as record:
+        for client_id in "ab":
+            record.simulation.puppet("billing", ["orders"], client_id=client_id, protocols=("cooperative-sticky",))
+            record.simulation.run(20)
+    assert text_of(record.history()).count(REVOKED) == 1
 
 
 def test_a_long_wait_for_the_interval_is_never_calm() -> None:
