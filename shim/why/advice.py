@@ -58,7 +58,7 @@ def advise(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names,
         remedies += _eager(history, rebalances)
     remedies = with_upgrades(history, rebalances, findings, remedies)
     judged = judge(remedies, past_of(history, rebalances), play)
-    return Advice(tuple(findings), tuple(judged), _useless(history, findings, rebalances))
+    return Advice(tuple(findings), tuple(judged), _useless(history, findings, rebalances, judged))
 
 
 def advise_outside(history: GroupHistory, findings: Sequence[Finding], names: Names) -> list[Remedy]:
@@ -236,7 +236,12 @@ _REMEDIES: Final[Mapping[str, Callable[[GroupHistory, Finding, Names], list[Reme
 }
 
 
-def _useless(history: GroupHistory, findings: Sequence[Finding], rebalances: Sequence[Rebalance]) -> tuple[str, ...]:
+def _useless(
+    history: GroupHistory, findings: Sequence[Finding], rebalances: Sequence[Rebalance], remedies: Sequence[Remedy]
+) -> tuple[str, ...]:
+    # A refused member may need another session timeout without any session that ran out.
+    if any(each.key == clients.SESSION for each in remedies):
+        return ()
     codes = {each.code for each in findings} | {each.cause for each in rebalances}
     if codes & {Cause.SESSION_EXPIRED, Diagnosis.PAUSED_MEMBER, Diagnosis.GHOST, Diagnosis.CRASH_LOOP}:
         return ()

@@ -55,11 +55,16 @@ def advise(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names,
     order = {finding.code: number for number, finding in reversed(list(enumerate(findings)))}
     remedies.sort(key=lambda remedy: order.get(remedy.code, len(order)))
     remedies = with_upgrades(history, rebalances, findings, remedies)
-    return Advice(
-        tuple(findings),
-        tuple(judge(remedies, past_of(history, rebalances), play)),
-        ("partition.assignment.strategy and session.timeout.ms (a consumer ignores them here)",),
-    )
+    judged = judge(remedies, past_of(history, rebalances), play)
+    return Advice(tuple(findings), tuple(judged), _useless(judged))
+
+
+def _useless(remedies: Sequence[Remedy]) -> tuple[str, ...]:
+    # A refused classic member may need one of these.
+    needed = {each.key for each in remedies}
+    ignored = [each for each in (clients.ASSIGNORS, clients.SESSION) if each not in needed]
+    them = "it" if len(ignored) == 1 else "them"
+    return (f"{' and '.join(ignored)} (a consumer ignores {them} here)",) if ignored else ()
 
 
 def _nothing(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:

@@ -20,6 +20,7 @@ from kafka_shim.why.explanation import Explanation, as_json, explain
 from kafka_shim.why.mermaid import sequence_diagram
 from kafka_shim.why.narration import Narrator
 from kafka_shim.why.text import lines, whole
+from tests.why.simulated import recorded
 
 RECORDINGS = Path(__file__).parent / "recordings"
 TRACE = RECORDINGS / "consumer-group.jsonl.gz"
@@ -55,6 +56,17 @@ def test_every_epoch_has_its_cause_and_trigger(explanation: Explanation) -> None
         (7, Cause.TOPIC_METADATA_CHANGED, explanation.names(explanation.rebalances[6].trigger)),
         (8, Cause.MEMBER_LEFT, "a"),
     ]
+
+
+def test_a_setting_that_a_refused_classic_member_needs_is_not_called_useless() -> None:
+    with recorded() as record:
+        record.simulation.consumer_puppet("billing", ["orders"], client_id="new")
+        record.simulation.run(10)
+        record.simulation.puppet("billing", ["orders"], client_id="old", session_timeout=1.0)
+        record.simulation.run(5)
+    answer = explained(record.events)
+    assert answer.advice.remedies[0].key == "session.timeout.ms"
+    assert answer.advice.would_not_help == ("partition.assignment.strategy (a consumer ignores it here)",)
 
 
 def test_phases_add_up_and_name_the_slow_member(explanation: Explanation) -> None:

@@ -26,6 +26,7 @@ from tests.why.provoked.last import LAST
 from tests.why.provoked.lives import LIVES
 from tests.why.provoked.outside import OUTSIDE
 from tests.why.provoked.strangers import STRANGERS
+from tests.why.provoked.texts import contradictions
 from tests.why.provoked.unread import UNREAD
 from tests.why.provoked.unseen import UNSEEN
 
@@ -87,12 +88,13 @@ class Judged(NamedTuple):
     remedy: bool | None
     false_calm: bool
     needless: bool
+    contradictions: tuple[str, ...]
     answer: str
 
     @property
     def is_right(self) -> bool:
-        """True if no part of the answer is wrong."""
-        parts = self.cause and self.culprit is not False and self.remedy is not False
+        """True if no part of the answer is wrong, and no two parts contradict each other."""
+        parts = self.cause and self.culprit is not False and self.remedy is not False and not self.contradictions
         return parts and not self.false_calm and not self.needless
 
 
@@ -133,6 +135,7 @@ def judged(case: Case, client: str) -> Judged:
         remedy=remedy,
         false_calm=case.calm is False and explanation.is_calm,
         needless=case.calm is True and not explanation.is_calm,
+        contradictions=tuple(contradictions(explanation)),
         answer=f"{explanation.verdict} | {[(each.setting, each.grade) for each in remedies]}",
     )
 
@@ -182,6 +185,8 @@ def main(chosen: str = "provoked") -> None:
             f"{mark} {each.case} {each.client}: cause {each.cause} culprit {each.culprit} remedy {each.remedy}"
             f" false calm {each.false_calm} needless {each.needless}\n      {each.answer}\n"
         )
+        for sentence in each.contradictions:
+            sys.stdout.write(f"      {sentence}\n")
     sys.stdout.write("\n".join(table(results)) + "\n")
 
 
