@@ -41,6 +41,8 @@ _SHRINKS: Final = frozenset({Cause.MEMBER_LEFT, Cause.MEMBER_GONE, Cause.SESSION
 _TURNS: Final = 2
 """A storm needs this many rebalances that are not joins, and this many that are not leaves."""
 _PATTERN: Final = 3
+NOTHING_SHOWS: Final = "nothing that the events here show, but some are missing"
+NO_REBALANCE_SHOWS: Final = "No rebalance shows"
 _OPEN: Final = frozenset({Cause.MEMBER_GONE, Diagnosis.UNKNOWN})
 """Findings that say neither that something went wrong, nor that nothing did."""
 
@@ -136,14 +138,14 @@ class Explanation:
             return self._without_reason(rebalance)
         longest = max(self.rebalances, key=_waited, default=None)
         if longest is not None and _waited(longest) > LONG_S:
-            return f"no change is needed. {self._made_of(longest)}{self._interval(self.rebalances)}"
+            calm = f"{NOTHING_SHOWS}." if self.history.missing.sentences else "no change is needed."
+            return f"{calm} {self._made_of(longest)}{self._interval(self.rebalances)}"
         return f"{self._nothing} joining and leaving cost these rebalances.{self._interval(self.rebalances)}"
 
     @property
     def _nothing(self) -> str:
         """The word for calm; with a limit, if events are missing."""
-        missing = self.history.missing.sentences
-        return "nothing that the events here show, but some are missing;" if missing else "nothing;"
+        return f"{NOTHING_SHOWS};" if self.history.missing.sentences else "nothing;"
 
     def _made_of(self, rebalance: Rebalance) -> str:
         """Sentences about the parts of the time of a long rebalance, and about the setting for that of heartbeats."""
@@ -250,13 +252,15 @@ class Explanation:
         return clauses + [among + clause_of(each) for each in unknown]
 
     def _head(self) -> str:
+        is_whole = not self.history.missing.gaps
         if not self.rebalances:
-            return "It did not rebalance"
+            return "It did not rebalance" if is_whole else NO_REBALANCE_SHOWS
         count = len(self.rebalances)
         seconds = max(each.started + each.seconds for each in self.rebalances) - self.rebalances[0].started
+        least = "" if is_whole else "at least "
         if self.storm:
-            return f"STORM: {count} rebalances in {span(seconds)}"
-        return "Rebalanced once" if count == 1 else f"Rebalanced {count} times in {span(seconds)}"
+            return f"STORM: {least}{count} rebalances in {span(seconds)}"
+        return f"Rebalanced {least}once" if count == 1 else f"Rebalanced {least}{count} times in {span(seconds)}"
 
 
 _LINES: Final = 5
@@ -333,9 +337,12 @@ def _patterns(history: GroupHistory, rebalances: Sequence[Rebalance], names: Nam
 # As JSON
 
 
-def as_json(explanation: Explanation) -> dict[str, Any]:
-    """Return the whole explanation as JSON. Times are seconds of Unix time, durations are seconds."""
-    history = explanation.history
+def as_json(explanation: Explanation, most: int | None = None) -> dict[str, Any]:
+    """Return the whole explanation as JSON, but of the rebalances only the newest, at `most` so many. Times are seconds
+    of Unix time, durations are seconds.
+    """
+    history, rebalances = explanation.history, explanation.rebalances
+    rebalances = rebalances if most is None else rebalances[-most:]
     return {
         "group": history.group,
         "kind": history.kind,
@@ -345,7 +352,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "verdict": explanation.verdict,
         "storm": explanation.storm,
         "patterns": [vars(pattern) for pattern in explanation.patterns],
-        "rebalances": [_rebalance_json(explanation, each) for each in explanation.rebalances],
+        "rebalances": [_rebalance_json(explanation, each) for each in rebalances],
         "findings": [_finding_json(each) for each in explanation.advice.findings],
         "remedies": [
             _remedy_json(each) | {"lines": explanation.lines_of(each)} for each in explanation.advice.remedies
