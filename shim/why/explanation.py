@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from kafka_shim.trace import clients
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.clients import Library
 from kafka_shim.trace.epochs import Epochs
 from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.moves import by_topic
@@ -24,6 +23,7 @@ from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.finding import CONSUMER_HEARTBEAT_MS, LONG_S, Finding
 from kafka_shim.why.instance_ids import fights_of
 from kafka_shim.why.limits import limits_of
+from kafka_shim.why.memberships import libraries_of
 from kafka_shim.why.names import Names, names_of
 from kafka_shim.why.past import client_of, tell_apart
 from kafka_shim.why.reconciliation_advice import NOTICED_S
@@ -31,7 +31,7 @@ from kafka_shim.why.reconciliation_advice import advise as advise_consumer_group
 from kafka_shim.why.remedies import Advice, Play, Remedy, span
 from kafka_shim.why.verdicts import clause_of
 from kafka_shim.why.waits import waits_of
-from kafka_shim.why.work import setting_of
+from kafka_shim.why.work import settings_of
 
 STORM_REBALANCES: Final = 6
 STORM_GAP_S: Final = 120.0
@@ -156,7 +156,8 @@ class Explanation:
                 f"The {whole} that members waited are heartbeat intervals; {setting} shortens them, for more requests."
             )
         parts, heartbeats = waits_of(rebalance, self.names)
-        name = setting_of(clients.HEARTBEAT, Library.JAVA, self.history.protocol_type) or "a shorter heartbeat interval"
+        name = settings_of(clients.HEARTBEAT, libraries_of(self.history), self.history.protocol_type)
+        name = name or "a shorter heartbeat interval"
         text = f"The longest rebalance took {whole}: {', '.join(parts)}."
         if heartbeats is None:
             return f"{text} Members learn of it by their next heartbeat: {name} may shorten it, for more requests."

@@ -73,9 +73,19 @@ SPELLINGS = {
         "partition.assignment.strategy": "partitionAssigners",
         "group.id": "groupId",
     },
+    "kafka-go": {
+        "session.timeout.ms": "SessionTimeout",
+        "heartbeat.interval.ms": "HeartbeatInterval",
+        "partition.assignment.strategy": "GroupBalancers",
+        "group.id": "GroupID",
+    },
 }
 SPELLINGS["aiokafka"] = SPELLINGS["kafka-python"]
 """How each client spells the settings of the truths; Java and librdkafka use Kafka's names."""
+WITHOUT = {"kafka-go": ("group.instance.id", "max.poll.records", "max.poll.interval.ms")}
+"""Settings that a client does not have, so no true remedy of it: kafka-go sends JoinGroup up to version 2, and static
+members need version 5.
+"""
 
 
 class Judged(NamedTuple):
@@ -124,9 +134,9 @@ def judged(case: Case, client: str) -> Judged:
     remedy = None
     if case.remedies and case.calm is False:
         spelled = remedies and remedies[0].setting == _spelled(remedies[0], case.others.get(client, client))
-        remedy = bool(spelled) and remedies[0].key in case.remedies
+        remedy = bool(spelled) and _is_true(remedies[0].key, case, client)
     elif remedies:
-        remedy = remedies[0].key in case.remedies
+        remedy = _is_true(remedies[0].key, case, client)
     return Judged(
         case=case.name,
         client=client,
@@ -138,6 +148,12 @@ def judged(case: Case, client: str) -> Judged:
         contradictions=tuple(contradictions(explanation)),
         answer=f"{explanation.verdict} | {[(each.setting, each.grade) for each in remedies]}",
     )
+
+
+def _is_true(key: str, case: Case, client: str) -> bool:
+    """True if this remedy is among the true ones, and the client has its setting."""
+    without = next((settings for name, settings in WITHOUT.items() if client.startswith(name)), ())
+    return key in case.remedies and key not in without
 
 
 def _spelled(remedy: object, client: str) -> str:
