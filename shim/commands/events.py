@@ -15,7 +15,7 @@ import orjson
 
 from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.commands.asking import CONTROL, open_answer
-from kafka_shim.trace.completeness import Missing
+from kafka_shim.trace.completeness import Missing, forgotten
 from kafka_shim.trace.reading import Event, UnreadableTrace, read
 
 TRACE: Final = Path("trace.jsonl")
@@ -35,21 +35,21 @@ def events_of(
     missing: Missing | None = None,
 ) -> Iterator[Event]:
     """Yield the events of traces, or those in a server's memory; see `read`. Without `missing`, print the missing
-    parts of traces on standard error at the end. Raises click.ClickException.
+    parts on standard error at the end. Raises click.ClickException.
     """
     control = _of_command_line(traces, control)
     if control is None and not traces and not TRACE.exists():
         control = CONTROL
+    absent = Missing() if missing is None else missing
     if control is not None:
         if traces:
             raise click.ClickException("Name traces, or a server with --control, not both.")
-        yield from _from_server(control, group, since, until)
-        return
-    absent = Missing() if missing is None else missing
-    try:
-        yield from read(list(traces) or [TRACE], group=group, since=since, until=until, missing=absent)
-    except UnreadableTrace as error:
-        raise click.ClickException(str(error)) from None
+        yield from _from_server(control, group, since, until, absent)
+    else:
+        try:
+            yield from read(list(traces) or [TRACE], group=group, since=since, until=until, missing=absent)
+        except UnreadableTrace as error:
+            raise click.ClickException(str(error)) from None
     if missing is None:
         for sentence in absent.sentences:
             click.echo(f"kafka-shim: {readable(sentence, LONGEST_LINE)}.", err=True)
@@ -69,14 +69,17 @@ def _of_command_line(traces: Sequence[Path], control: str | None) -> str | None:
     return None if traces and source is click.core.ParameterSource.ENVIRONMENT else control
 
 
-def _from_server(control: str, group: str | None, since: float | None, until: float | None) -> Iterator[Event]:
+def _from_server(
+    control: str, group: str | None, since: float | None, until: float | None, missing: Missing
+) -> Iterator[Event]:
     query = {"since": "0", "seconds": "0"} | ({} if group is None else {"group": group})
     with open_answer(control, "GET", f"/v1/events?{urlencode(query)}", seconds=60.0) as stream:
         for line in stream:
             if line.startswith(b": forgotten requests "):
+                # An explanation needs only the requests that are kept among the events of groups.
                 click.echo(f"kafka-shim: {control} has forgotten its oldest {int(line[21:]):,} requests.", err=True)
             elif line.startswith(b": forgotten "):
-                click.echo(f"kafka-shim: {control} has forgotten its oldest {int(line[12:]):,} events.", err=True)
+                missing.gaps.append(forgotten(control, int(line[12:])))
             if line.startswith(b"data: "):
                 event: Event = orjson.loads(line[6:])
                 if (since is None or event["wall"] >= since) and (until is None or event["wall"] <= until):

@@ -297,12 +297,19 @@ def _nothing(history: GroupHistory) -> str:
                 f"The lines about {history.group} show no rebalance. That does not say that it had none: add more of"
                 " the log, and the logs of its members."
             )
-        return f"{history.group} did not rebalance."
+        return _did_not(history, "")
     first, last = (datetime.fromtimestamp(each.started) for each in (history.rebalances[0], history.rebalances[-1]))
     return (
-        f"{history.group} did not rebalance in that time; its {len(history.rebalances)} rebalances are between"
+        f"{_did_not(history, ' in that time')[:-1]}; its {len(history.rebalances)} rebalances are between"
         f" {first:%Y-%m-%d %H:%M:%S} and {last + timedelta(seconds=1):%Y-%m-%d %H:%M:%S}."
     )
+
+
+def _did_not(history: GroupHistory, when: str) -> str:
+    """Return the sentence for a group without rebalances at some time: that it had none, if no event is missing."""
+    if history.missing.gaps:
+        return f"No rebalance of {history.group}{when} shows."
+    return f"{history.group} did not rebalance{when}."
 
 
 def _explain_cause(name: str) -> None:

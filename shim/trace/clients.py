@@ -30,6 +30,7 @@ class Library(StrEnum):
     FRANZ_GO = "franz-go"
     SARAMA = "sarama"
     KAFKAJS = "kafkajs"
+    KAFKA_GO = "kafka-go"
     UNKNOWN = ""
 
 
@@ -62,10 +63,19 @@ _SPELLINGS: Final[Mapping[Library, Mapping[str, str]]] = {
         ASSIGNORS: "partitionAssigners",
         GROUP: "groupId",
     },
+    # It sends JoinGroup up to version 2, and static members need version 5.
+    Library.KAFKA_GO: {
+        SESSION: "SessionTimeout",
+        HEARTBEAT: "HeartbeatInterval",
+        ASSIGNORS: "GroupBalancers",
+        GROUP: "GroupID",
+    },
 }
 _COOPERATIVE: Final = frozenset({Library.JAVA, Library.LIBRDKAFKA, Library.FRANZ_GO, Library.UNKNOWN})
 """Libraries with an assignor cooperative-sticky. kafka-python 2 has none, and no trace shows its version."""
-_WITHOUT_POLL_INTERVAL: Final = frozenset({Library.AIOKAFKA, Library.FRANZ_GO, Library.SARAMA, Library.KAFKAJS})
+_WITHOUT_POLL_INTERVAL: Final = frozenset(
+    {Library.AIOKAFKA, Library.FRANZ_GO, Library.SARAMA, Library.KAFKAJS, Library.KAFKA_GO}
+)
 """Libraries with another setting for the rebalance timeout than for the poll interval, or without a poll interval."""
 
 
@@ -90,6 +100,9 @@ def library_of(request: Mapping[str, Any], version: int) -> Library:
     names = [each["name"] for each in request.get("protocols") or ()]
     if "RoundRobinAssigner" in names:
         return Library.KAFKAJS
+    if version in _OF_KAFKA_GO and names == ["range", "roundrobin"]:
+        # librdkafka before 1.4, of 2020, joins in the same way.
+        return Library.KAFKA_GO
     if version >= 8:
         # Both send a reason; that of Java is empty at first.
         return Library.FRANZ_GO if isinstance(reason, str) and _FRANZ in reason else Library.JAVA
@@ -144,6 +157,7 @@ _SOFTWARE: Final[Mapping[str, Library]] = {
     "sarama": Library.SARAMA,
 }
 _FRANZ: Final = "group lifecycle"
+_OF_KAFKA_GO: Final = (1, 2)
 _SARAMA_MS: Final = 60_000
 """The default of Consumer.Group.Rebalance.Timeout; kafka-python sends its poll interval, 300 s by default."""
 _REFINED: Final = {

@@ -1,4 +1,5 @@
-"""Parts of a trace that are not there: its events are numbered without gaps, and each line ends with a newline.
+"""Parts of a trace that are not there: its events are numbered without gaps, and each line ends with a newline. And
+the oldest events of a server, which keeps only the newest.
 
 A filter by group, a deleted line and a lost file all leave gaps in the numbers, so a sentence gives no reason for one.
 A trace may end in the middle of a line while its server still writes it, or if its server was killed.
@@ -20,7 +21,7 @@ _ENDS: Final = (b"}\n", b"}", b"}\r\n")
 
 @dataclass
 class Missing:
-    """The missing parts of all traces that were read."""
+    """The missing parts of all traces that were read, or of a server's memory."""
 
     gaps: list[str] = field(default_factory=list)
     """Sentences about events that are not there, without a full stop."""
@@ -31,6 +32,11 @@ class Missing:
     def sentences(self) -> tuple[str, ...]:
         """All sentences, without a full stop."""
         return (*self.gaps, *self.ends)
+
+
+def forgotten(server: str, count: int) -> str:
+    """Return the sentence about the oldest events that a server no longer has, without a full stop."""
+    return f"{server} has forgotten its oldest {'event' if count == 1 else f'{count:,} events'}"
 
 
 class Numbers:

@@ -15,7 +15,7 @@ from typing import Final
 
 from kafka_shim.trace import clients
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.clients import Library, has_cooperative
+from kafka_shim.trace.clients import has_cooperative
 from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why.diagnoses import Diagnosis
@@ -35,12 +35,12 @@ from kafka_shim.why.member_remedies import (
     slow_revocation,
     twice,
 )
-from kafka_shim.why.memberships import absences_of, last_of, library_of_client, memberships_of
+from kafka_shim.why.memberships import absences_of, last_of, libraries_of, library_of_client, memberships_of
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, past_of
 from kafka_shim.why.remedies import ASSIGNOR, CANNOT_SEE, INITIAL_DELAY, Advice, Play, Remedy, judge, process, round_ms
 from kafka_shim.why.upgrades import with_upgrades
-from kafka_shim.why.work import has_partitions, setting_of
+from kafka_shim.why.work import has_partitions, setting_of, settings_of
 
 _MANY: Final = 3
 _TOGETHER_S: Final = 10.0
@@ -58,7 +58,7 @@ def advise(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names,
         remedies += _eager(history, rebalances)
     remedies = with_upgrades(history, rebalances, findings, remedies)
     judged = judge(remedies, past_of(history, rebalances), play)
-    return Advice(tuple(findings), tuple(judged), _useless(history, findings, rebalances))
+    return Advice(tuple(findings), tuple(judged), _useless(history, findings, rebalances, judged))
 
 
 def advise_outside(history: GroupHistory, findings: Sequence[Finding], names: Names) -> list[Remedy]:
@@ -142,7 +142,7 @@ def _eager(history: GroupHistory, rebalances: Sequence[Rebalance]) -> list[Remed
         Remedy(
             who="all",
             side="client",
-            setting=clients.ASSIGNORS,
+            setting=settings_of(clients.ASSIGNORS, libraries, history.protocol_type) or clients.ASSIGNORS,
             key=clients.ASSIGNORS,
             seen=history.protocol,
             proposed="cooperative-sticky, by two rolling restarts",
@@ -236,7 +236,12 @@ _REMEDIES: Final[Mapping[str, Callable[[GroupHistory, Finding, Names], list[Reme
 }
 
 
-def _useless(history: GroupHistory, findings: Sequence[Finding], rebalances: Sequence[Rebalance]) -> tuple[str, ...]:
+def _useless(
+    history: GroupHistory, findings: Sequence[Finding], rebalances: Sequence[Rebalance], remedies: Sequence[Remedy]
+) -> tuple[str, ...]:
+    # A refused member may need another session timeout without any session that ran out.
+    if any(each.key == clients.SESSION for each in remedies):
+        return ()
     codes = {each.code for each in findings} | {each.cause for each in rebalances}
     if codes & {Cause.SESSION_EXPIRED, Diagnosis.PAUSED_MEMBER, Diagnosis.GHOST, Diagnosis.CRASH_LOOP}:
         return ()
@@ -245,5 +250,5 @@ def _useless(history: GroupHistory, findings: Sequence[Finding], rebalances: Seq
     ends = [each for member in history.members.values() for each in member.memberships if each.how == "expired"]
     if any((each.ended or 0.0) >= begin for each in ends):
         return ()
-    session = setting_of(clients.SESSION, Library.JAVA, history.protocol_type)
-    return () if session is None else (f"{session} (no session ran out)",)
+    session = settings_of(clients.SESSION, libraries_of(history), history.protocol_type)
+    return (f"{session} (no session ran out)",) if session else ()

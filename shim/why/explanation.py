@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from kafka_shim.trace import clients
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.clients import Library
 from kafka_shim.trace.epochs import Epochs
 from kafka_shim.trace.history import GroupHistory
 from kafka_shim.trace.moves import by_topic
@@ -24,6 +23,7 @@ from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.finding import CONSUMER_HEARTBEAT_MS, LONG_S, Finding
 from kafka_shim.why.instance_ids import fights_of
 from kafka_shim.why.limits import limits_of
+from kafka_shim.why.memberships import libraries_of
 from kafka_shim.why.names import Names, names_of
 from kafka_shim.why.past import client_of, tell_apart
 from kafka_shim.why.reconciliation_advice import NOTICED_S
@@ -31,7 +31,7 @@ from kafka_shim.why.reconciliation_advice import advise as advise_consumer_group
 from kafka_shim.why.remedies import Advice, Play, Remedy, span
 from kafka_shim.why.verdicts import clause_of
 from kafka_shim.why.waits import waits_of
-from kafka_shim.why.work import setting_of
+from kafka_shim.why.work import settings_of
 
 STORM_REBALANCES: Final = 6
 STORM_GAP_S: Final = 120.0
@@ -41,6 +41,8 @@ _SHRINKS: Final = frozenset({Cause.MEMBER_LEFT, Cause.MEMBER_GONE, Cause.SESSION
 _TURNS: Final = 2
 """A storm needs this many rebalances that are not joins, and this many that are not leaves."""
 _PATTERN: Final = 3
+NOTHING_SHOWS: Final = "nothing that the events here show, but some are missing"
+NO_REBALANCE_SHOWS: Final = "No rebalance shows"
 _OPEN: Final = frozenset({Cause.MEMBER_GONE, Diagnosis.UNKNOWN})
 """Findings that say neither that something went wrong, nor that nothing did."""
 
@@ -143,14 +145,14 @@ class Explanation:
             return self._without_reason(rebalance)
         longest = max(self.rebalances, key=_waited, default=None)
         if longest is not None and _waited(longest) > LONG_S:
-            return f"no change is needed. {self._made_of(longest)}{self._interval(self.rebalances)}"
+            calm = f"{NOTHING_SHOWS}." if self.history.missing.sentences else "no change is needed."
+            return f"{calm} {self._made_of(longest)}{self._interval(self.rebalances)}"
         return f"{self._nothing} joining and leaving cost these rebalances.{self._interval(self.rebalances)}"
 
     @property
     def _nothing(self) -> str:
         """The word for calm; with a limit, if events are missing."""
-        missing = self.history.missing.sentences
-        return "nothing that the events here show, but some are missing;" if missing else "nothing;"
+        return f"{NOTHING_SHOWS};" if self.history.missing.sentences else "nothing;"
 
     def _made_of(self, rebalance: Rebalance) -> str:
         """Sentences about the parts of the time of a long rebalance, and about the setting for that of heartbeats."""
@@ -161,7 +163,8 @@ class Explanation:
                 f"The {whole} that members waited are heartbeat intervals; {setting} shortens them, for more requests."
             )
         parts, heartbeats = waits_of(rebalance, self.names)
-        name = setting_of(clients.HEARTBEAT, Library.JAVA, self.history.protocol_type) or "a shorter heartbeat interval"
+        name = settings_of(clients.HEARTBEAT, libraries_of(self.history), self.history.protocol_type)
+        name = name or "a shorter heartbeat interval"
         text = f"The longest rebalance took {whole}: {', '.join(parts)}."
         if heartbeats is None:
             return f"{text} Members learn of it by their next heartbeat: {name} may shorten it, for more requests."
@@ -257,13 +260,15 @@ class Explanation:
         return clauses + [among + clause_of(each) for each in unknown]
 
     def _head(self) -> str:
+        is_whole = not self.history.missing.gaps
         if not self.rebalances:
-            return "It did not rebalance"
+            return "It did not rebalance" if is_whole else NO_REBALANCE_SHOWS
         count = len(self.rebalances)
         seconds = max(each.started + each.seconds for each in self.rebalances) - self.rebalances[0].started
+        least = "" if is_whole else "at least "
         if self.storm:
-            return f"STORM: {count} rebalances in {span(seconds)}"
-        return "Rebalanced once" if count == 1 else f"Rebalanced {count} times in {span(seconds)}"
+            return f"STORM: {least}{count} rebalances in {span(seconds)}"
+        return f"Rebalanced {least}once" if count == 1 else f"Rebalanced {least}{count} times in {span(seconds)}"
 
 
 _LINES: Final = 5
@@ -340,9 +345,12 @@ def _patterns(history: GroupHistory, rebalances: Sequence[Rebalance], names: Nam
 # As JSON
 
 
-def as_json(explanation: Explanation) -> dict[str, Any]:
-    """Return the whole explanation as JSON. Times are seconds of Unix time, durations are seconds."""
-    history = explanation.history
+def as_json(explanation: Explanation, most: int | None = None) -> dict[str, Any]:
+    """Return the whole explanation as JSON, but of the rebalances only the newest, at `most` so many. Times are seconds
+    of Unix time, durations are seconds.
+    """
+    history, rebalances = explanation.history, explanation.rebalances
+    rebalances = rebalances if most is None else rebalances[-most:]
     return {
         "group": history.group,
         "kind": history.kind,
@@ -352,7 +360,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "verdict": explanation.verdict,
         "storm": explanation.storm,
         "patterns": [vars(pattern) for pattern in explanation.patterns],
-        "rebalances": [_rebalance_json(explanation, each) for each in explanation.rebalances],
+        "rebalances": [_rebalance_json(explanation, each) for each in rebalances],
         "findings": [_finding_json(each) for each in explanation.advice.findings],
         "remedies": [
             _remedy_json(each) | {"lines": explanation.lines_of(each)} for each in explanation.advice.remedies

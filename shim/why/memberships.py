@@ -25,6 +25,13 @@ def library_of_client(history: GroupHistory, member: Member) -> Library:
     return member.library
 
 
+def libraries_of(history: GroupHistory) -> set[Library]:
+    """Return the libraries of the members of a group, or else of the refused: the known ones, or the unknown one."""
+    libraries = {library_of_client(history, each) for each in history.members.values()}
+    libraries = libraries or {each.library for each in history.refusals.refused.values()}
+    return libraries - {Library.UNKNOWN} or {Library.UNKNOWN}
+
+
 def memberships_by_client(history: GroupHistory) -> dict[str, list[Membership]]:
     """Return the memberships of the process of each client, the oldest first."""
     lives: dict[str, list[Membership]] = {}

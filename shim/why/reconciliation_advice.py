@@ -24,11 +24,12 @@ from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.finding import LONG_S, Finding
 from kafka_shim.why.findings import findings_of
 from kafka_shim.why.member_remedies import by_client, stalled, unseen
-from kafka_shim.why.memberships import absences_of
+from kafka_shim.why.memberships import absences_of, libraries_of
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, client_of, past_of
 from kafka_shim.why.remedies import CANNOT_SEE, PROCESS, PROCESSING, Advice, Play, Remedy, judge, round_ms
 from kafka_shim.why.upgrades import with_upgrades
+from kafka_shim.why.work import settings_of
 
 SESSION: Final = "consumer.session.timeout.ms"
 HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
@@ -55,11 +56,22 @@ def advise(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names,
     order = {finding.code: number for number, finding in reversed(list(enumerate(findings)))}
     remedies.sort(key=lambda remedy: order.get(remedy.code, len(order)))
     remedies = with_upgrades(history, rebalances, findings, remedies)
-    return Advice(
-        tuple(findings),
-        tuple(judge(remedies, past_of(history, rebalances), play)),
-        ("partition.assignment.strategy and session.timeout.ms (a consumer ignores them here)",),
-    )
+    judged = judge(remedies, past_of(history, rebalances), play)
+    return Advice(tuple(findings), tuple(judged), _useless(history, judged))
+
+
+def _useless(history: GroupHistory, remedies: Sequence[Remedy]) -> tuple[str, ...]:
+    # A refused classic member may need one of these.
+    needed = {each.key for each in remedies}
+    libraries = libraries_of(history)
+    names = [
+        settings_of(each, libraries, history.protocol_type)
+        for each in (clients.ASSIGNORS, clients.SESSION)
+        if each not in needed
+    ]
+    ignored = [each for each in names if each]
+    them = "it" if len(ignored) == 1 else "them"
+    return (f"{' and '.join(ignored)} (a consumer ignores {them} here)",) if ignored else ()
 
 
 def _nothing(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:

@@ -8,6 +8,7 @@ Sources: KIP-415 (Kafka Connect); `WorkerCoordinator` and `GroupRebalanceConfig`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from kafka_shim.trace import clients
@@ -56,3 +57,9 @@ def setting_of(name: str, library: Library, protocol_type: str) -> str | None:
     if has_partitions(protocol_type):
         return spelled(name, library)
     return _OF_CONNECT.get(name) if protocol_type == CONNECT else None
+
+
+def settings_of(name: str, libraries: Iterable[Library], protocol_type: str) -> str:
+    """Return the names of a consumer's setting in all these libraries, `a or b`; empty if none of them has it."""
+    names = (setting_of(name, each, protocol_type) for each in libraries)
+    return " or ".join(sorted({each for each in names if each is not None}))

@@ -59,6 +59,17 @@ def test_every_epoch_has_its_cause_and_trigger(explanation: Explanation) -> None
     ]
 
 
+def test_a_setting_that_a_refused_classic_member_needs_is_not_called_useless() -> None:
+    with recorded() as record:
+        record.simulation.consumer_puppet("billing", ["orders"], client_id="new")
+        record.simulation.run(10)
+        record.simulation.puppet("billing", ["orders"], client_id="old", session_timeout=1.0)
+        record.simulation.run(5)
+    answer = explained(record.events)
+    assert answer.advice.remedies[0].key == "session.timeout.ms"
+    assert answer.advice.would_not_help == ("partition.assignment.strategy (a consumer ignores it here)",)
+
+
 def test_phases_add_up_and_name_the_slow_member(explanation: Explanation) -> None:
     for each in explanation.rebalances:
         assert sum(phase.seconds for phase in each.phases) == pytest.approx(each.seconds)

@@ -6,6 +6,7 @@ A group as JSON is made in `shim/control/groups.py`.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
@@ -33,14 +34,15 @@ from kafka_shim.control.workbench import Workbench
 from kafka_shim.server.history import Entry
 from kafka_shim.server.refusals import Refused
 from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.completeness import forgotten
 from kafka_shim.trace.history import GroupHistory
-from kafka_shim.why.explanation import as_json, explain
+from kafka_shim.why.explanation import NO_REBALANCE_SHOWS, NOTHING_SHOWS, as_json, explain
 
 if TYPE_CHECKING:
     from kafka_shim.control.lab_workbench import LabWorkbench
 
-EXPLAINED: Final = 100
-"""Rebalances of a group to explain at most."""
+LISTED: Final = 100
+"""Rebalances of a group in an answer at most; all are judged."""
 _PIECE: Final = 400
 
 GroupState = Literal[
@@ -243,13 +245,16 @@ class GroupWhy(Answer, kw_only=True):
     group: str
     verdict: Annotated[str, Meta(description="The result in one sentence.")]
     storm: bool
-    rebalances: Annotated[list[dict[str, Any]], Meta(description="The last ones, the oldest first.")]
+    rebalances: Annotated[list[dict[str, Any]], Meta(description=f"The last {LISTED}, the oldest first.")]
     patterns: list[dict[str, Any]]
     remedies: Annotated[list[dict[str, Any]], Meta(description="Changes that would help.")]
     would_not_help: Annotated[list[str], Meta(description="Settings that would change nothing, and why.")]
     findings: Annotated[list[dict[str, Any]], Meta(description="Who did what, the costliest first.")]
-    calm: Annotated[bool, Meta(description="Whether there is nothing to do.")]
+    calm: Annotated[
+        bool | None, Meta(description="Whether there is nothing to do; null if events that may show it are missing.")
+    ]
     advice: Annotated[str, Meta(description="The sentence in place of remedies, if there are none.")]
+    missing: Annotated[list[str], Meta(description="What the server has forgotten, in sentences without a full stop.")]
 
 
 class MoveGroup(Body, kw_only=True):
@@ -322,26 +327,36 @@ def _story(workbench: Workbench, group: str) -> GroupStory:
 async def _why(workbench: Workbench, group: str) -> Response:
     if not workbench.has_group(group):
         raise Problem(404, "GROUP_ID_NOT_FOUND", "There is no such group.")
-    return Response(await workbench.computed(_encoded, group), media_type="application/json")
+    encoded = partial(_encoded, workbench.history.dropped[0])
+    return Response(await workbench.computed(encoded, group), media_type="application/json")
 
 
-def _encoded(group: str, entries: Iterable[Entry]) -> bytes:
+def _encoded(dropped: int, group: str, entries: Iterable[Entry]) -> bytes:
     """Return the answer as JSON, made in the thread that computes it too: it is long."""
-    return msgspec.json.encode(_reasons(group, entries))
+    return msgspec.json.encode(_reasons(dropped, group, entries))
 
 
-def _reasons(group: str, entries: Iterable[Entry]) -> GroupWhy:
+def _reasons(dropped: int, group: str, entries: Iterable[Entry]) -> GroupWhy:
+    """Return the answer from the events that are left of a group; the oldest `dropped` ones of all groups are not."""
     history = GroupHistory(group)
     for entry in entries:
         history.add(entry.event)
-    explanation = explain(history, list(history.rebalances)[-EXPLAINED:])
+    if dropped:
+        history.missing.gaps.append(forgotten("the server", dropped))
+    explanation = explain(history, list(history.rebalances))
     if explanation is None:
         names = ("rebalances", "patterns", "remedies", "would_not_help", "findings")
         nothing: dict[str, Any] = {name: [] for name in names}
         return GroupWhy(
-            group=group, verdict="It did not rebalance.", storm=False, calm=True, advice="nothing.", **nothing
+            group=group,
+            verdict=f"{NO_REBALANCE_SHOWS if dropped else 'It did not rebalance'}.",
+            storm=False,
+            calm=None if dropped else True,
+            advice=f"{NOTHING_SHOWS if dropped else 'nothing'}.",
+            missing=list(history.missing.sentences),
+            **nothing,
         )
-    document = as_json(explanation)
+    document = as_json(explanation, LISTED)
     return GroupWhy(**{name: document[name] for name in GroupWhy.__struct_fields__})
 
 

@@ -56,13 +56,15 @@ function renderAnswer(group) {
   const panel = $("#answer"), why = page.why?.group === group.name ? page.why : null;
   panel.hidden = page.selected >= 0 || !why;
   if (panel.hidden) return;
-  const key = JSON.stringify([group.name, why.verdict, why.remedies, why.advice]);
+  const missing = why.missing ?? [];
+  const key = JSON.stringify([group.name, why.verdict, why.remedies, why.advice, missing]);
   if (panel.dataset.key === key) return;
   panel.dataset.key = key;
   const worst = worstOf(group, nowOf(group));
   const buttons = worst ? [button(`Open the worst rebalance, ${percent(worst.share)} of the waiting`, () => open(worst.index))] : [];
   panel.replaceChildren(
-    facts("answer", [["who", whoOf(why.findings ?? []) || "no member in particular"], ["why", why.verdict], ["what to do", whatToDo(why)]]),
+    facts("answer", [["who", whoOf(why.findings ?? []) || "no member in particular"], ["why", why.verdict], ["what to do", whatToDo(why)],
+      ...missing.map((sentence) => ["not complete", sentence])]),
     ...(buttons.length ? [element("p", "buttons", ...buttons)] : []),
   );
 }

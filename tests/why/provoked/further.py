@@ -195,7 +195,7 @@ def three_processes_have_one_instance_id(stage: Stage) -> None:
     stage.rest(8.0)
 
 
-@case(KAFKA_GO, causes=("SLOW_MEMBER",), culprits=("slow",), remedies=("processing", "max.poll.records"))
+@case(KAFKA_GO, causes=("SLOW_MEMBER",), culprits=("slow",), remedies=("processing",))
 def a_member_works_on_for_seven_seconds(stage: Stage) -> None:
     stage.start("slow", **LONG, revoke_s=7)
     stage.start("quick", **LONG)

@@ -26,6 +26,7 @@ from tests.why.provoked.last import LAST
 from tests.why.provoked.lives import LIVES
 from tests.why.provoked.outside import OUTSIDE
 from tests.why.provoked.strangers import STRANGERS
+from tests.why.provoked.texts import contradictions
 from tests.why.provoked.unread import UNREAD
 from tests.why.provoked.unseen import UNSEEN
 
@@ -72,9 +73,19 @@ SPELLINGS = {
         "partition.assignment.strategy": "partitionAssigners",
         "group.id": "groupId",
     },
+    "kafka-go": {
+        "session.timeout.ms": "SessionTimeout",
+        "heartbeat.interval.ms": "HeartbeatInterval",
+        "partition.assignment.strategy": "GroupBalancers",
+        "group.id": "GroupID",
+    },
 }
 SPELLINGS["aiokafka"] = SPELLINGS["kafka-python"]
 """How each client spells the settings of the truths; Java and librdkafka use Kafka's names."""
+WITHOUT = {"kafka-go": ("group.instance.id", "max.poll.records", "max.poll.interval.ms")}
+"""Settings that a client does not have, so no true remedy of it: kafka-go sends JoinGroup up to version 2, and static
+members need version 5.
+"""
 
 
 class Judged(NamedTuple):
@@ -87,12 +98,13 @@ class Judged(NamedTuple):
     remedy: bool | None
     false_calm: bool
     needless: bool
+    contradictions: tuple[str, ...]
     answer: str
 
     @property
     def is_right(self) -> bool:
-        """True if no part of the answer is wrong."""
-        parts = self.cause and self.culprit is not False and self.remedy is not False
+        """True if no part of the answer is wrong, and no two parts contradict each other."""
+        parts = self.cause and self.culprit is not False and self.remedy is not False and not self.contradictions
         return parts and not self.false_calm and not self.needless
 
 
@@ -122,9 +134,9 @@ def judged(case: Case, client: str) -> Judged:
     remedy = None
     if case.remedies and case.calm is False:
         spelled = remedies and remedies[0].setting == _spelled(remedies[0], case.others.get(client, client))
-        remedy = bool(spelled) and remedies[0].key in case.remedies
+        remedy = bool(spelled) and _is_true(remedies[0].key, case, client)
     elif remedies:
-        remedy = remedies[0].key in case.remedies
+        remedy = _is_true(remedies[0].key, case, client)
     return Judged(
         case=case.name,
         client=client,
@@ -133,8 +145,15 @@ def judged(case: Case, client: str) -> Judged:
         remedy=remedy,
         false_calm=case.calm is False and explanation.is_calm,
         needless=case.calm is True and not explanation.is_calm,
+        contradictions=tuple(contradictions(explanation)),
         answer=f"{explanation.verdict} | {[(each.setting, each.grade) for each in remedies]}",
     )
+
+
+def _is_true(key: str, case: Case, client: str) -> bool:
+    """True if this remedy is among the true ones, and the client has its setting."""
+    without = next((settings for name, settings in WITHOUT.items() if client.startswith(name)), ())
+    return key in case.remedies and key not in without
 
 
 def _spelled(remedy: object, client: str) -> str:
@@ -182,6 +201,8 @@ def main(chosen: str = "provoked") -> None:
             f"{mark} {each.case} {each.client}: cause {each.cause} culprit {each.culprit} remedy {each.remedy}"
             f" false calm {each.false_calm} needless {each.needless}\n      {each.answer}\n"
         )
+        for sentence in each.contradictions:
+            sys.stdout.write(f"      {sentence}\n")
     sys.stdout.write("\n".join(table(results)) + "\n")
 
 
