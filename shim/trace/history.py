@@ -67,7 +67,7 @@ class GroupHistory:
         self.present: dict[str, None] = {}
         """Ids of its present members."""
         self.owners: dict[Partition, str] = {}
-        """The present owners; of an Empty classic group the last ones, whose partitions stand still."""
+        """The present owners; of an Empty classic group the last ones: their partitions stand still."""
         self.revoked: dict[Partition, tuple[str, float]] = {}
         """Partitions without an owner: the last owner of each, and the time of its revocation."""
         self.first = self.last = 0.0
