@@ -4,7 +4,7 @@ A server with a journal and three brokers serves groups of confluent-kafka consu
 share groups. Each reads two topics that transactional and plain producers fill. Members close and come again, some
 processes die, faults disturb requests, and brokers are killed and restarted. Then another process, with another hash
 seed, replays the journal and compares each answer. Prints its result as JSON; exit code 1 if an answer differs or the
-journal has ended early.
+journal has ended early: then the journal stays, and the result has its path.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -216,12 +217,16 @@ def main() -> int:
         play: Callable[..., None] = produce if deed == "produce" else play_groups
         play(*arguments)
         return 0
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = given.keep or Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
-        result = replay(record(folder, given.seconds, given.groups, given.members, given.seed))
-    print(json.dumps({"seed": given.seed, **result}))
-    return 1 if result["error"] or result["answers"] is None or result["end_reason"] else 0
+    folder = given.keep or Path(tempfile.mkdtemp(prefix="replaying-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    journal = record(folder, given.seconds, given.groups, given.members, given.seed)
+    result = replay(journal)
+    differs = bool(result["error"] or result["answers"] is None or result["end_reason"])
+    # The seed alone does not bring the same run about again, so the journal of a finding stays.
+    if not differs and given.keep is None:
+        shutil.rmtree(folder)
+    print(json.dumps({"seed": given.seed, **result} | ({"journal": str(journal)} if differs else {})))
+    return int(differs)
 
 
 if __name__ == "__main__":

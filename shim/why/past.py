@@ -73,6 +73,8 @@ class Past:
     initial_delay: float = 3.0
     heartbeat_interval: float = 3.0
     consumers: bool = False
+    seen: int | None = None
+    """The number of its rebalances that were seen; None if only its last stays are here."""
 
     def changed(self, change: Change) -> Past:
         """Return the past with a change. A member that would not have been removed stays until the next stay of its
@@ -141,6 +143,7 @@ def past_of(history: GroupHistory, rebalances: Sequence[Rebalance]) -> Past:
         initial_delay=min(initial, default=0.0),
         heartbeat_interval=(history.heartbeat_interval_ms or 5000) / 1000 if consumers else 3.0,
         consumers=consumers,
+        seen=sum(1 for each in rebalances if each.members) if len(stays) <= STAYS else None,
     )
 
 

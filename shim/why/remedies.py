@@ -24,6 +24,10 @@ PROTOCOL: Final = "group.protocol"
 UPGRADE: Final = "the version"
 
 
+_UNALIKE: Final = 1
+"""A simulation of the past as it was may have so many rebalances more or fewer than were seen."""
+
+
 class Played(NamedTuple):
     """Result of a simulation: rebalances, moved partitions, and partition-seconds without an owner."""
 
@@ -75,11 +79,13 @@ class Advice:
 
 def judge(remedies: Sequence[Remedy], past: Past, play: Play | None) -> list[Remedy]:
     """Simulate the remedies that have a `Change`. One that is not better is only likely, or dropped if optional. An
-    optional one that no finding calls for needs the proof of the simulation.
+    optional one that no finding calls for needs the proof of the simulation. Nothing is proved if the past, simulated
+    as it was, has other rebalances than were seen, or if nobody is let in after the change.
     """
     if play is None or not past.stays or not past.topics:
         return [each for each in remedies if each.code or not each.optional or each.change is None]
     before = play(past) if any(remedy.change for remedy in remedies) else None
+    is_alike = before is None or past.seen is None or abs(before.rebalances - past.seen) <= _UNALIKE
     judged = []
     for remedy in remedies:
         if remedy.change is None or before is None:
@@ -88,9 +94,10 @@ def judge(remedies: Sequence[Remedy], past: Past, play: Play | None) -> list[Rem
         after = play(past.changed(remedy.change))
         quieter = after.rebalances < before.rebalances and after.partition_seconds <= 1.05 * before.partition_seconds
         shorter = after.rebalances <= before.rebalances and after.partition_seconds < 0.9 * before.partition_seconds
-        if quieter or shorter:
+        is_better = after.rebalances > 0 and (quieter or shorter)
+        if is_better and is_alike:
             judged.append(replace(remedy, grade=REPLAYED, before=before, after=after))
-        elif not remedy.optional:
+        elif not remedy.optional or (is_better and remedy.code):
             judged.append(remedy)
     return judged
 

@@ -49,7 +49,9 @@ class Findings:
 
 
 def commands(seconds: int, seed: int) -> list[list[str]]:
-    """Return the searches that are commands: scripts played on two coordinators, and servers killed under load."""
+    """Return the searches that are commands: scripts played on two coordinators, runs of real clients that are
+    replayed, and servers killed under load.
+    """
     python = [sys.executable, "-m"]
     scripts = ["--scripts", str(seconds * SCRIPTS_PER_SECOND), "--seed", str(seed)]
     pairs = [("shim", "shim:sqlite:")]
@@ -60,7 +62,8 @@ def commands(seconds: int, seed: int) -> list[list[str]]:
     ]
     rounds = str(max(2, seconds // SECONDS_PER_ROUND))
     stores = "sqlite,postgresql" if binaries() else "sqlite"
-    return [*played, [*python, "bench.crash", "--rounds", rounds, "--stores", stores, "--output", os.devnull]]
+    replayed = [*python, "bench.replaying", "--seconds", str(seconds), "--seed", str(seed)]
+    return [*played, replayed, [*python, "bench.crash", "--rounds", rounds, "--stores", stores, "--output", os.devnull]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

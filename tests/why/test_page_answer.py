@@ -148,6 +148,19 @@ def test_a_session_that_a_test_ended_is_no_death(browser: Browser) -> None:
         assert "died" not in browser.evaluate("troubleOf(page.model.groups.get('billing')).text")
 
 
+def test_the_answer_says_what_the_server_has_forgotten(browser: Browser) -> None:
+    with CoordinatorServer(topics={"orders": 4}, control=True) as server:
+        server.kit.history.limit(9000, 1_000_000)
+        for number in range(3):
+            server.puppet("billing", ["orders"], client_id=f"m{number}")
+            server.group("billing").stable(members=number + 1)
+        browser.open(f"{server.control_url}/", width=1440)
+        browser.wait("page.why !== null && !$('#answer').hidden")
+        answer = browser.evaluate("$('#answer').textContent")
+    assert "not completethe server has forgotten its oldest " in answer
+    assert "Rebalanced at least " in answer
+
+
 def test_a_link_into_many_rebalances_explains_once(browser: Browser) -> None:
     config = {"group.initial.rebalance.delay.ms": "0"}
     with CoordinatorServer(topics={"orders": 4}, config=config, control=True) as server:

@@ -16,13 +16,14 @@ import pytest
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.history import History
 from kafka_shim.trace.reading import read
-from kafka_shim.why.explanation import explain
+from kafka_shim.why.explanation import Explanation, explain
 from kafka_shim.why.remedies import Remedy
 from kafka_shim.why.text import lines
 from tests.why.provoked.before import table
-from tests.why.provoked.cases import CASES, JAVA, KP2, KP3, Case
+from tests.why.provoked.cases import AIO, CASES, JAVA, KP2, KP3, Case
 from tests.why.provoked.judge import RECORDINGS as RECORDINGS_OF_CASES
 from tests.why.provoked.judge import SETS, explained, judged, recording_of
+from tests.why.provoked.texts import contradictions
 
 WRONG = {
     ("session-timeout-too-short-and-alone", KP2): "a refused kafka-python 2 shows nothing that librdkafka does not",
@@ -111,6 +112,25 @@ def test_the_header_has_the_newest_state_and_generation() -> None:
 
 def test_the_page_has_the_fourteen_cases() -> None:
     assert "\n".join(table()) in (Path(__file__).parents[2] / "docs" / "why.md").read_text()
+
+
+def test_the_judge_reads_the_text_for_contradictions() -> None:
+    def changed(name: str, client: str, **advice: tuple[str, ...]) -> Explanation:
+        case = next(each for cases in SETS.values() for each in cases if each.name == name)
+        explanation = explained(case, client)
+        assert explanation is not None
+        return replace(explanation, advice=replace(explanation.advice, **advice))
+
+    refused = "session-timeout-too-long"
+    assert contradictions(changed(refused, KP3)) == []
+    for useless in ("session.timeout.ms (no session ran out)", "session_timeout_ms"):
+        sentence = "session_timeout_ms is a remedy and would not help"
+        assert sentence in contradictions(changed(refused, KP3, would_not_help=(useless,)))
+    foreign = contradictions(changed(refused, KP3, would_not_help=("sessionTimeout",)))
+    assert foreign == ["the text has sessionTimeout, no setting of kafka-python"]
+    waited = changed("all-pods-are-replaced-under-new-names", AIO)
+    assert contradictions(waited) == []
+    assert any("why knows no reason" in each for each in contradictions(waited, is_healthy=True))
 
 
 def test_the_judge_rejects_each_wrong_answer() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +17,8 @@ from kafka_shim.trace import clients
 from kafka_shim.why import advice, member_remedies, reconciliation_advice
 from kafka_shim.why import remedies as remedies_module
 from kafka_shim.why.explanation import explain
-from kafka_shim.why.past import MISSED_POLL, Past, Stay, placed
-from kafka_shim.why.remedies import CANNOT_SEE, REPLAYED, Remedy
+from kafka_shim.why.past import MISSED_POLL, Change, Past, Stay, placed
+from kafka_shim.why.remedies import CANNOT_SEE, LIKELY, REPLAYED, Played, Remedy, judge
 from tests.why.simulated import recorded
 
 Acts = Callable[[Simulation], None]
@@ -218,6 +219,33 @@ def test_every_remedy_is_tested() -> None:
 def test_judge_drops_remedies_that_do_not_help() -> None:
     """Members that come and stay need no remedy."""
     assert [each.setting for each in remedies(three)] == []
+
+
+def test_a_simulation_proves_nothing_if_it_is_unlike_what_was_seen() -> None:
+    stays = [Stay("app", 0.0, 40.0, "left"), Stay("steady", 0.0, None, ""), Stay("app", 45.0, None, "")]
+    past = Past(placed(stays), {"orders": 12}, initial_delay=0.0)
+    remedy = Remedy(
+        who="app", side="client", setting="s", seen="", proposed="", why="", change=Change(static=True), code="DEPLOY"
+    )
+    count = play(past).rebalances
+    for seen, grade in ((None, REPLAYED), (count, REPLAYED), (count - 1, REPLAYED), (count - 2, LIKELY)):
+        (judged,) = judge([remedy], replace(past, seen=seen), play)
+        assert (judged.grade, judged.before is None) == (grade, grade == LIKELY)
+    # Nothing calls for this one, so that only a proof would.
+    assert judge([replace(remedy, code="", optional=True)], replace(past, seen=count - 2), play) == []
+
+
+def test_a_change_that_lets_nobody_in_is_no_gain() -> None:
+    stays = [Stay("paused", 0.0, 40.0, "expired"), Stay("steady", 0.0, None, ""), Stay("paused", 45.0, None, "")]
+    past = Past(placed(stays), {"orders": 12}, initial_delay=0.0)
+    hour = Change(session_timeout=3600.0)
+    remedy = Remedy(who="paused", side="client", setting="s", seen="", proposed="", why="", change=hour)
+
+    def refuses(past: Past) -> Played:
+        # A session over half an hour is refused: the simulator takes many seconds to show it.
+        return Played(0, 0, 0.0) if past.session_timeout == 3600.0 else Played(4, 6, 50.0)
+
+    assert judge([remedy], past, refuses) == [remedy]
 
 
 def test_several_members_of_one_client_are_played_side_by_side() -> None:

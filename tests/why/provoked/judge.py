@@ -145,7 +145,7 @@ def judged(case: Case, client: str) -> Judged:
         remedy=remedy,
         false_calm=case.calm is False and explanation.is_calm,
         needless=case.calm is True and not explanation.is_calm,
-        contradictions=tuple(contradictions(explanation)),
+        contradictions=tuple(contradictions(explanation, is_healthy=case.calm is True)),
         answer=f"{explanation.verdict} | {[(each.setting, each.grade) for each in remedies]}",
     )
 
@@ -204,6 +204,7 @@ def main(chosen: str = "provoked") -> None:
         for sentence in each.contradictions:
             sys.stdout.write(f"      {sentence}\n")
     sys.stdout.write("\n".join(table(results)) + "\n")
+    sys.stdout.write(f"contradictions: {sum(len(each.contradictions) for each in results)}\n")
 
 
 if __name__ == "__main__":
