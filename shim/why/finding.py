@@ -52,6 +52,8 @@ class Finding:
     seqs: tuple[int, int] = (0, 0)
     times: dict[int, float] = field(default_factory=dict)
     """The part of `seconds` of a rebalance, by its first sequence number, where it has one."""
+    _added: set[int] = field(default_factory=set, repr=False, compare=False)
+    """Identities of `rebalances`: to compare their contents takes long where there are thousands."""
 
     @property
     def is_outside(self) -> bool:
@@ -70,7 +72,8 @@ class Finding:
 
     def add(self, rebalance: Rebalance, cost: float | None = None) -> None:
         """Count a rebalance among its results; `cost` is its part of the standstill, all of it by default."""
-        if rebalance not in self.rebalances:
+        if id(rebalance) not in self._added:
+            self._added.add(id(rebalance))
             self.rebalances.append(rebalance)
             self.cost += cost_of(rebalance) if cost is None else cost
 
