@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from kafka_shim.trace.causes import Cause
-from kafka_shim.trace.history import History
+from kafka_shim.trace.history import GroupHistory, History
 from kafka_shim.trace.reading import read
+from kafka_shim.trace.rebalance import Rebalance
 from kafka_shim.why.explanation import Explanation, explain
 from kafka_shim.why.remedies import Remedy
 from kafka_shim.why.text import lines
 from tests.why.provoked.before import table
-from tests.why.provoked.cases import AIO, CASES, JAVA, KP2, KP3, Case
+from tests.why.provoked.cases import CASES, JAVA, KP2, KP3, Case
 from tests.why.provoked.judge import RECORDINGS as RECORDINGS_OF_CASES
 from tests.why.provoked.judge import SETS, explained, judged, recording_of
 from tests.why.provoked.texts import contradictions
@@ -128,7 +129,11 @@ def test_the_judge_reads_the_text_for_contradictions() -> None:
         assert sentence in contradictions(changed(refused, KP3, would_not_help=(useless,)))
     foreign = contradictions(changed(refused, KP3, would_not_help=("sessionTimeout",)))
     assert foreign == ["the text has sessionTimeout, no setting of kafka-python"]
-    waited = changed("all-pods-are-replaced-under-new-names", AIO)
+    history = GroupHistory("g")
+    rebalance = Rebalance("g", Cause.ADMIN_REMOVED, "", 10.0, 16.0, 1, 2, ended=16.0, assigned=16.0, members=("a",))
+    history.rebalances.append(rebalance)
+    waited = explain(history, [rebalance])
+    assert waited is not None
     assert contradictions(waited) == []
     assert any("why knows no reason" in each for each in contradictions(waited, is_healthy=True))
 
