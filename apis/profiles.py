@@ -140,7 +140,7 @@ _GROWN: Final = {
     "4.3": {"metadata.version": 30},
     "4.4": {"metadata.version": 33, "share.version": 2},
 }
-"""Features whose highest level, also that of a new cluster, is above that of 4.2. No feature is new."""
+"""Features with a highest level, also that of a new cluster, above that of 4.2. No feature is new."""
 for _release, _levels in _GROWN.items():
     _BROKER_FEATURES[_release] = tuple(
         each._replace(highest=_levels[each.name], finalized=_levels[each.name]) if each.name in _levels else each
@@ -151,4 +151,4 @@ FEATURES: Final[dict[str, tuple[Feature, ...]]] = {
     release: tuple(feature for feature in features if feature.keys <= APIS.keys())
     for release, features in _BROKER_FEATURES.items()
 }
-"""By release, the features whose APIs are served, in order of their names."""
+"""By release, the features with their APIs served, in order of their names."""

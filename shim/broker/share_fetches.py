@@ -222,7 +222,7 @@ class ShareFetchApi:
         return min(deadline, wait_ends[0][0] + self._ahead()) if wait_ends else deadline
 
     def expire(self, now: float) -> None:
-        """Release the locks that have expired, and answer the fetches whose wait is over."""
+        """Release the locks that have expired, and answer the fetches at the end of their wait."""
         self._released = False
         partitions = self.partitions
         if partitions.dead or (partitions.locks and partitions.locks[0][0] <= now):
@@ -235,7 +235,7 @@ class ShareFetchApi:
                 self._reply(parked, now)
 
     def drop(self, exchange: object) -> None:
-        """Drop a parked fetch whose connection has ended."""
+        """Drop a parked fetch after the end of its connection."""
         parked = self._waiting.get(exchange)
         if parked is not None:
             self._unpark(parked)
@@ -331,7 +331,7 @@ class ShareFetchApi:
         """Acquire records partition by partition, with an equal part of the bytes for each.
 
         Each answer begins with another partition. Partitions that have just delivered records come last, after all
-        those whose first offset no fetch has looked up yet, as Kafka reads the two apart.
+        those without a first offset looked up by a fetch yet, as Kafka reads the two apart.
         """
         session, request = parked.session, parked.request
         lock_ms = self.partitions.lock_ms(session.group_id)

@@ -49,7 +49,7 @@ class ShareSessions:
         self._by_connection: dict[object, dict[tuple[str, str], ShareSession]] = {}
         self._by_group: Counter[str] = Counter()
         self._closed: dict[object, dict[str, None]] = {}
-        """By connection, groups whose last session was closed there, until the connection ends."""
+        """By connection, groups with their last session closed there, until the connection ends."""
 
     def __len__(self) -> int:
         return len(self._by_member)
@@ -89,8 +89,8 @@ class ShareSessions:
         self._closed.setdefault(session.connection, {})[session.group_id] = None
 
     def disconnected(self, connection: object) -> tuple[list[ShareSession], list[str]]:
-        """End the sessions of a connection. Return them, and the groups that have no session any more; a group whose
-        sessions were all closed before is among them when its last connection ends."""
+        """End the sessions of a connection. Return them, and the groups without a session now; a group with all
+        sessions closed before is among them when its last connection ends."""
         ended = list(self._by_connection.get(connection, {}).values())
         # In their order: a replay of a journal has other hashes.
         groups = dict.fromkeys(each.group_id for each in ended)

@@ -297,6 +297,7 @@ class Exchange:
             if endpoint.key is _FETCH and len(body) <= _REUSED_BODY:
                 session.last_answer = (response, body)
         self.data = endpoint.frame(self.correlation_id, body)
+        # As `_leave`, without another call: every ordinary answer passes here.
         durability = self.node.durability
         if required_batch > durability.durable:
             self.step = _HELD
@@ -405,7 +406,7 @@ class Exchange:
 
 
 class HugeExchange(Exchange):
-    """An exchange whose answer is encoded in a turn of its own, once its records are durable."""
+    """An exchange with its answer encoded in a turn of its own, once its records are durable."""
 
     __slots__ = ()
 

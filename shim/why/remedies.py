@@ -80,7 +80,7 @@ class Advice:
 def judge(remedies: Sequence[Remedy], past: Past, play: Play | None) -> list[Remedy]:
     """Simulate the remedies that have a `Change`. One that is not better is only likely, or dropped if optional. An
     optional one that no finding calls for needs the proof of the simulation. Nothing is proved if the past, simulated
-    as it was, has other rebalances than were seen, or if nobody is let in after the change.
+    as it was, has other rebalances than were seen, or if no member is let in after the change.
     """
     if play is None or not past.stays or not past.topics:
         return [each for each in remedies if each.code or not each.optional or each.change is None]

@@ -111,7 +111,7 @@ def jobs_of_other_names_come_and_go(stage: Stage) -> None:
 
 @case(*(KP3, CONFLUENT), causes=("SESSION_EXPIRED",), culprits=("gone",), remedies=("process",))
 def one_dies_in_a_group_with_a_slow_callback(stage: Stage) -> None:
-    # The death costs 20 s of three partitions, the callback 2 s of everybody.
+    # The death costs 20 s of three partitions, the callback 2 s of all members.
     both: dict[str, Any] = {"session_ms": 20_000, "heartbeat_ms": 1_000, "assignors": ["range"]}
     stage.start("slow", **both, revoke_s=2.0)
     stage.start("gone", **both)

@@ -47,7 +47,7 @@ def _foreign(explanation: Explanation, text: str) -> Iterator[str]:
     libraries = {library_of_client(history, each) for each in history.members.values()}
     libraries |= {each.library for each in history.refusals.refused.values()}
     own, named = _names(libraries), ", ".join(libraries)
-    # A verdict has this name for the id of a static member, whatever its client.
+    # A verdict has this name for the id of a static member of any client.
     of_outside = {clients.INSTANCE}
     for each in explanation.advice.remedies:
         # A job that commits without a member id is no member, and its library does not show.
