@@ -68,6 +68,8 @@ class FetchApi:
         self.deadlines: list[tuple[float, int, ParkedFetch]] = []
         self._order = count()
         self._clock_ahead = clock_ahead
+        self.room: Callable[[], int] | None = None
+        """Returns the bytes that answers may still take until clients read; None without such a bound."""
         self.listeners: list[Callable[[FetchApi, object, FetchState], None]] = []
         """Called with each request that is understood, before it is answered or parked; none but while a test waits."""
 
@@ -246,6 +248,8 @@ class FetchApi:
     def _answer(self, state: FetchState, max_bytes: int, now: float) -> FetchResponse:
         """Read all partitions; the answer to a session has only partitions with news."""
         budget = min(max_bytes, self._most_bytes)
+        if self.room is not None:
+            budget = min(budget, self.room())
         first_whole = True
         answered: list[tuple[FetchedPartition, PartitionData]] = []
         for part in state.parts.values():

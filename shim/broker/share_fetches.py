@@ -99,6 +99,8 @@ class ShareFetchApi:
         self._wait_ends: list[tuple[float, int, _Parked]] = []
         self._order = count()
         self._released = False
+        self.room: Callable[[], int] | None = None
+        """See `FetchApi.room`."""
         partitions.persister.on_drop.append(self._dropped)
 
     # The rules
@@ -357,7 +359,8 @@ class ShareFetchApi:
             elif (offset := shared.first_to_fetch()) is not None:
                 (known if shared.looked_up == offset else fresh).append((spot, partition.log, shared))
                 shared.looked_up = offset
-        each_max_bytes = request.max_bytes // max(1, len(known) + len(fresh))
+        max_bytes = request.max_bytes if self.room is None else min(request.max_bytes, self.room())
+        each_max_bytes = max_bytes // max(1, len(known) + len(fresh))
         for part in (known, fresh):
             first_whole = request.max_bytes > 0
             for spot, log, shared in part:

@@ -315,6 +315,7 @@ class Cluster:
                 parts = Parts(self.clock, self.settle)
                 for node in self.nodes.values():
                     node.parts = parts
+                    node.broker.fetches.room = node.broker.share.room = parts.room
                 nursery.start_soon(parts.run)
             nursery.start_soon(self.computations.run)
             nursery.start_soon(self.loader.run)

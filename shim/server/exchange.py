@@ -22,6 +22,7 @@ from kafka_shim.server.failures import Border
 from kafka_shim.server.long_answers import SHORT, LongAnswer
 from kafka_shim.server.node import Node
 from kafka_shim.server.parts import MAX_ANSWER_BYTES
+from kafka_shim.server.refusals import AnswerTooLongError
 from kafka_shim.server.table import Endpoint
 from kafka_shim.server.throttling import Mutations, Usage
 
@@ -149,6 +150,9 @@ class Exchange:
         guard = self.session.guard
         try:
             response = endpoint.rule(self.request, self) if guard is None else guard.ask(self.request, self)
+        except AnswerTooLongError:
+            self._refuse_long()
+            return
         except Exception as error:
             response = self._unforeseen(error, now)
         if response is PARKED:
@@ -211,7 +215,7 @@ class Exchange:
         if usage is not None:
             usage.park()
         if long.size > MAX_ANSWER_BYTES:
-            self._refuse_answer(f"is longer than {MAX_ANSWER_BYTES} bytes")
+            self._refuse_long()
             return False
         return True
 
@@ -291,8 +295,8 @@ class Exchange:
                 except Exception:
                     self._refuse_answer("cannot be encoded")
                     return
-            if len(body) > MAX_ANSWER_BYTES:
-                self._refuse_answer(f"is longer than {MAX_ANSWER_BYTES} bytes")
+            if len(body) > SHORT:
+                self._answer_long(body, required_batch, now)
                 return
             if endpoint.key is _FETCH and len(body) <= _REUSED_BODY:
                 session.last_answer = (response, body)
@@ -305,6 +309,19 @@ class Exchange:
             durability.held[required_batch].append(self)
         else:
             self.send(now)
+
+    def _answer_long(self, body: bytes, required_batch: int, now: float) -> None:
+        """Send a long answer that was encoded at once as the client reads it."""
+        if len(body) > MAX_ANSWER_BYTES:
+            self._refuse_long()
+            return
+        parts = self.node.parts
+        if parts is None:
+            self.data = self.endpoint.frame(self.correlation_id, body)
+        else:
+            self.pieces = self.endpoint.frame_of(self.correlation_id, [body])
+            parts.hold(self.session, len(body))
+        self._leave(required_batch, now)
 
     def _charged(self, response: Message, now: float) -> Message:
         """Return the answer with the time for which the client is throttled."""
@@ -326,6 +343,9 @@ class Exchange:
     def _refuse_answer(self, reason: str) -> None:
         self.step = _REFUSED
         self.session.refuse(f"the answer to {self.endpoint.api.name}, version {self.endpoint.version}, {reason}")
+
+    def _refuse_long(self) -> None:
+        self._refuse_answer(f"is longer than {MAX_ANSWER_BYTES} bytes")
 
     def send(self, now: float) -> None:
         """Show the answer to the trace and the interceptor, and send it; its records are durable."""

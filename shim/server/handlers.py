@@ -93,7 +93,8 @@ from kafka_shim.groups.interface import PARKED, Parked, Refusal, TransactionSupp
 from kafka_shim.groups.streams.heartbeat import Answer as StreamsAnswer
 from kafka_shim.groups.streams.heartbeat import refused as streams_heartbeat_refused
 from kafka_shim.server.exchange import Exchange
-from kafka_shim.server.parts import PART, divide
+from kafka_shim.server.parts import MAX_ANSWER_BYTES, PART, divide
+from kafka_shim.server.refusals import AnswerTooLongError
 from kafka_shim.server.trace import software_of
 
 _UNKNOWN_TOPIC_ID: Final = int(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -101,6 +102,9 @@ _UNKNOWN_TOPIC_OR_PARTITION: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 MAX_CREATED: Final = 10_000
 """Partitions that one request may create: `ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`."""
+
+_MANY_PARTITIONS: Final = 1000
+"""The answer of OffsetFetch to fewer partitions is not measured before it is encoded."""
 
 UNDIVIDED: Final = 128 * 1024
 """Bytes of records to read at once."""
@@ -386,7 +390,22 @@ def offset_fetch(request: OffsetFetchRequest, call: Exchange) -> OffsetFetchResp
     one; an answer for all topics leaves out those without an id.
     """
     fetch = _fetch_by_id if call.version >= 10 else _fetch_by_name
-    return OffsetFetchResponse(groups=[fetch(group, request.require_stable, call) for group in request.groups])
+    response = OffsetFetchResponse(groups=[fetch(group, request.require_stable, call) for group in request.groups])
+    _check_size(response)
+    return response
+
+
+def _check_size(response: OffsetFetchResponse) -> None:
+    """Raise AnswerTooLongError if the metadata alone is too long: a small request that names a partition often would
+    otherwise take much memory before its answer is refused."""
+    partitions = 0
+    for group in response.groups:
+        for topic in group.topics:
+            partitions += len(topic.partitions)
+    if partitions > _MANY_PARTITIONS:
+        topics = [topic for group in response.groups for topic in group.topics]
+        if sum(len(each.metadata or "") for topic in topics for each in topic.partitions) > MAX_ANSWER_BYTES:
+            raise AnswerTooLongError
 
 
 def _fetch_by_name(group: OffsetFetchRequestGroup, require_stable: bool, call: Exchange) -> OffsetFetchResponseGroup:

@@ -4,7 +4,8 @@ A request that names many topics, groups or resources is a row of small ones: ea
 its own, and its answer is encoded before the next part begins. Decides how a request is divided, for how long one
 exchange keeps the process, how long an answer may become, and how much memory the long answers of all clients take. It
 does not know rules: the table of requests names the array to divide (`requests.py`). Requests of many bytes wait here
-too, until they are decoded, and so do long answers that a client reads (`long_answers.py`). A run with a journal
+too, until they are decoded, and so do long answers that a client reads (`long_answers.py`), also those to requests
+that are not divided. A run with a journal
 answers each request at once, so that it can be replayed.
 """
 
@@ -189,6 +190,11 @@ class Parts:
                 f"{size} bytes of an answer, the longest while all that clients have to read takes more than"
                 f" {MAX_HELD_BYTES}"
             )
+
+    def room(self) -> int:
+        """Return the bytes that records in answers may take now: half of the bound, so that clients with much to read
+        get less records at a time, and keep their connections."""
+        return max(0, MAX_HELD_BYTES // 2 - self.held)
 
     def release(self, client: Reader) -> None:
         """Count the long answer of this client no longer."""

@@ -1,5 +1,5 @@
-"""The exception for an operation that the server refuses. The control server answers an HTTP problem, the command line
-a sentence."""
+"""Exceptions for a refused command and for a long answer. The control server makes an HTTP problem of a refused
+command, the command line a sentence."""
 
 from __future__ import annotations
 
@@ -12,3 +12,7 @@ class Refused(Exception):
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.error = error
+
+
+class AnswerTooLongError(Exception):
+    """The answer to a request would be longer than `parts.MAX_ANSWER_BYTES`. It is not encoded."""

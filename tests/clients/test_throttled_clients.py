@@ -16,7 +16,9 @@ def test_a_throttled_producer_waits_for_the_clock() -> None:
         producer.produce("orders", b"x" * 20_000)
         assert producer.flush(PATIENCE_S) == 0
         producer.poll(0)
-        assert [round(each.throttle_time) for each in throttles] == [10]
+        # librdkafka reports the end of a throttle too: an answer without one, on any of its connections, is a 0.
+        assert [round(each.throttle_time) for each in throttles if each.throttle_time] == [10]
+        assert throttles[0].throttle_time
         # librdkafka does not wait by itself: the server reads nothing.
         producer.produce("orders", b"y")
         assert producer.flush(0.3) == 1

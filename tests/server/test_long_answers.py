@@ -12,13 +12,17 @@ import pytest
 
 from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest
+from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.server import parts
 from kafka_shim.server.long_answers import SHORT
 from kafka_shim.server.parts import Divided, Parts, by
+from tests.broker.context import batch
 from tests.hostile.serving import request_bytes, serving
 from tests.server.wire import Wire, cluster, read, request
 
@@ -265,3 +269,81 @@ def test_clients_that_ask_for_much_and_do_not_read_stay_under_the_bound(tmp_path
             assert bystander.ask(HeartbeatRequest("g", 1, "m"), 3).error_code == 25
         assert any(peer.read_frame() is not None for peer in peers)
         assert server.peak - before < 32 * MIB
+
+
+# Answers that are not made in parts
+
+
+def commit(metadata: str) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(0, 5, committed_metadata=metadata)
+    return OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=[partition])])
+
+
+def fetch_often(count: int) -> OffsetFetchRequest:
+    topics = [OffsetFetchRequestTopics("t", partition_indexes=[0] * count)]
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=topics)])
+
+
+@pytest.mark.parametrize("count", [60, 200], ids=["short", "long"])
+def test_long_answer_that_is_encoded_at_once_is_counted_until_it_is_read(count: int) -> None:
+    made = cluster(topics={"t": 1})
+    wire, other = Wire(made), Wire(cluster(topics={"t": 1}))
+    for each in (wire, other):
+        each.receive(request(commit("m" * 4096), 9))
+        each.sent = b""
+    turns = Turns(wire)
+    other.receive(request(fetch_often(count), 9))
+    wire.takes_all = False
+    wire.receive(request(fetch_often(count), 9) + request(HeartbeatRequest("g", 1, "m"), 3, 2))
+    turns.all()
+    assert (turns.held > count * 4096) == (count * 4096 > SHORT)
+    while len(wire.sent) < len(other.sent):
+        wire.session.drained(100.0)
+        turns.all()
+    assert wire.sent == other.sent
+    wire.takes_all = True
+    wire.session.drained(100.0)
+    turns.all()
+    assert turns.held == 0
+    assert len(wire.answers()) == 2
+
+
+def test_offset_fetch_that_names_a_partition_often_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "t:1") as server, server.connect() as peer, server.connect() as bystander:
+        assert peer.ask(commit("m" * 4096), 9).topics[0].partitions[0].error_code == 0
+        server.begin_peak()
+        before = server.resident
+        peer.sock.sendall(frame(request_bytes(fetch_often(60_000), 9)))
+        assert peer.read_frame() is None
+        assert bystander.ask(HeartbeatRequest("g", 1, "m"), 3).error_code == 25
+        assert any("the answer to OffsetFetch, version 9, is longer than" in line for line in server.log_lines())
+        # It was 537 MiB.
+        assert server.peak - before < 40 * MIB
+
+
+def read_all(wire: Wire, turns: Turns) -> int:
+    """Return the bytes of the records that a fetch from the beginning brings."""
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 30)
+    fetch = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic("t", partitions=[partition])])
+    wire.receive(request(fetch, 12))
+    turns.all()
+    (answer,) = cast(FetchResponse, wire.answer(FetchResponse, 12)[1]).responses
+    return len(answer.partitions[0].records or b"")
+
+
+def test_fetches_get_less_records_while_clients_have_much_to_read(small_bound: int) -> None:
+    made = cluster(topics={"t": 1})
+    wires = [Wire(made) for _ in range(3)]
+    turns = Turns(*wires)
+    data = batch(b"v" * 200_000)
+    produced = TopicProduceData("t", partition_data=[PartitionProduceData(0, data)])
+    for _ in range(4):
+        wires[0].receive(request(ProduceRequest(acks=1, topic_data=[produced]), 9))
+        wires[0].sent = b""
+    assert read_all(wires[0], turns) == 4 * len(data)
+    wires[0].session.node.broker.fetches.room = turns.room
+    assert read_all(wires[0], turns) == 2 * len(data)
+    turns.hold(wires[1].session, small_bound // 2)
+    # At least one batch, as always.
+    assert read_all(wires[2], turns) == len(data)
+    assert not any(wire.is_closed for wire in wires)
