@@ -1,7 +1,8 @@
 """The worst request of every API: `python -m bench.limits [--api NAME ...] [--write docs/limits-of-requests.md]`.
 
 For each API of the registry a server runs in a process of its own and gets the largest requests that it accepts, in
-several forms: many names, one name many times, empty names, one element with many parts, long names. `requests_of`
+several forms: many names, one name many times, empty names, one element with many parts, long names, and one thing
+that exists many times (`limits_state.py` makes it). `requests_of`
 makes them from the fields of the API, so a new API joins by itself. Measured are the longest step of the server between
 two looks at its sockets, in processor time; the longest wait for a heartbeat on another connection, by the clock; and
 the memory that the server takes at most.
@@ -20,25 +21,30 @@ import sys
 import threading
 import time
 from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import trio
 
+from bench import limits_state
+from kafka_shim.apis.api import Api
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.profiles import is_served
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.releases import DEFAULT_RELEASE
+from kafka_shim.apis.scram import alter_user_scram_credentials, describe_user_scram_credentials
 from kafka_shim.apis.wire import Message, Struct
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import encode_request_header
 from kafka_shim.apis.wire.types import Array, Blob, Nested, Type
 from kafka_shim.control.run import GARBAGE
+from kafka_shim.security.config import security_of
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.elements import elements_accepted
 from kafka_shim.server.server import Server, ServerConfig, serve
 
-FORMS: Final = ("distinct", "same", "empty", "deep", "long")
+FORMS: Final = ("distinct", "same", "empty", "deep", "long", "existing")
 LONG: Final = 30_000
 """Bytes of a long name."""
 LARGEST: Final = 8 * 2**20
@@ -62,6 +68,12 @@ MARK: Final = "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
 """The line of the page after which the table's lines come."""
 _TAGGED: Final = 10
 """Elements that are left for tagged fields."""
+SCRAM: Final = (describe_user_scram_credentials.API, alter_user_scram_credentials.API)
+"""The APIs of a server that has SCRAM."""
+_SCRAM: Final = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+}
 PATIENCE_S: Final = 30.0
 """A request that has no answer by then is parked, and counts as one without."""
 _HEARTBEAT: Final = {"member_id": "AAAAAAAAAAAAAAAAAAAAAA", "member_epoch": 0, "rebalance_timeout_ms": 30_000}
@@ -85,6 +97,15 @@ _ACCEPTED: Final[dict[str, dict[str, Any]]] = {
 """By API, values of fields without which its requests would be refused early, or not answered."""
 
 
+def elements_of(value: object) -> int:
+    """Return the number of elements of all arrays of a message."""
+    if isinstance(value, list):
+        return len(value) + sum(map(elements_of, value))
+    if isinstance(value, Message | Struct):
+        return sum(elements_of(getattr(value, each.name)) for each in type(value).fields)
+    return 0
+
+
 class Cost(NamedTuple):
     """The cost of one request; `answer` is its bytes, 0 where the connection was closed."""
 
@@ -97,14 +118,21 @@ class Cost(NamedTuple):
     memory: int
 
 
-def requests_of(key: int, version: int, elements: int | None = None) -> Iterator[tuple[str, Message]]:
+def requests_of(api: Api, version: int, elements: int | None = None) -> Iterator[tuple[str, Message]]:
     """Yield the worst requests of an API, each with the name of its form; of so many elements, or of all accepted."""
-    cls = APIS[key].request
-    accepted = elements_accepted(key) if elements is None else elements
     for form in FORMS:
-        request = cls()
-        _Form(form, version, _ACCEPTED.get(APIS[key].name, {})).fill(request, accepted - _TAGGED)
-        yield form, request
+        yield form, request_of(api, version, form, elements)
+
+
+def request_of(api: Api, version: int, form: str, elements: int | None = None, topic_id: bytes = bytes(16)) -> Message:
+    """Return the worst request of an API in one form. `topic_id` is that of the topic that exists."""
+    accepted = elements_accepted(api.key) if elements is None else elements
+    values = _ACCEPTED.get(api.name, {})
+    if form == "existing":
+        values = {**values, **limits_state.VALUES.get(api.name, {})}
+    request = api.request()
+    _Form(form, version, values, topic_id).fill(request, accepted - _TAGGED)
+    return request
 
 
 class _Form(NamedTuple):
@@ -113,6 +141,7 @@ class _Form(NamedTuple):
     name: str
     version: int
     values: dict[str, Any]
+    topic_id: bytes
 
     def fill(self, target: Any, elements: int) -> None:
         """Give a request so many elements."""
@@ -125,7 +154,7 @@ class _Form(NamedTuple):
             elif isinstance(field.type, Array):
                 setattr(target, field.name, self._array(field.type.element, elements // len(arrays)))
             elif isinstance(field.type, Blob) and field.type.is_text and self.version not in field.nullable:
-                setattr(target, field.name, "x" * LONG if self.name == "long" else "g")
+                setattr(target, field.name, self._text(0) if self.name in ("long", "existing") else "g")
 
     def _arrays(self, cls: Any) -> list[Any]:
         return [
@@ -139,9 +168,12 @@ class _Form(NamedTuple):
         if self.name == "deep" and nested:
             return [self._element(element, 0, elements - 1)]
         count = elements // 2 if nested else elements
+        if self.name == "existing" and nested:
+            one = self._element(element, 0, 1)
+            return [one] * (elements // (1 + elements_of(one)))
         if self.name == "long":
             count = min(count, LARGEST // LONG)
-        if self.name in ("same", "empty"):
+        if self.name in ("same", "empty", "existing"):
             return [self._element(element, 0, 1)] * count
         return [self._element(element, number, 1) for number in range(count)]
 
@@ -163,11 +195,12 @@ class _Form(NamedTuple):
                 arrays += 1
                 below = 0 if self.name == "empty" else parts if arrays == 1 else 0
                 inner = field.type.element
-                setattr(made, field.name, [self._element(inner, each, 0) for each in range(below)])
+                below_that = 1 if self.name == "existing" else 0
+                setattr(made, field.name, [self._element(inner, each, below_that) for each in range(below)])
             elif isinstance(field.type, Blob) and field.type.is_text:
                 setattr(made, field.name, self._text(number))
             elif field.type.zero() == bytes(16) and not has_name and self.name != "empty":
-                setattr(made, field.name, (number + 1).to_bytes(16))
+                setattr(made, field.name, self._id(number))
         return made
 
     def _text(self, number: int) -> str:
@@ -175,7 +208,10 @@ class _Form(NamedTuple):
             return ""
         if self.name == "long":
             return f"{number:05}" + "x" * (LONG - 5)
-        return "t" if self.name == "same" else f"n{number}"
+        return limits_state.NAME if self.name in ("same", "existing") else f"n{number}"
+
+    def _id(self, number: int) -> bytes:
+        return self.topic_id if self.name == "existing" else (number + 1).to_bytes(16)
 
 
 # The server
@@ -195,7 +231,7 @@ class _Steps(trio.abc.Instrument):
         self.longest = max(self.longest, time.thread_time() - self._began)
 
 
-async def _server() -> None:
+async def _server(*, has_scram: bool) -> None:
     """Serve, with the collection of garbage as `kafka-shim serve` has it.
 
     After every line of input print the longest step and the most memory since the line before.
@@ -204,7 +240,8 @@ async def _server() -> None:
     gc.freeze()
     gc.set_threshold(GARBAGE)
     async with trio.open_nursery() as nursery:
-        config = ServerConfig(cluster=ClusterConfig(topics={"t": 2}))
+        security = security_of(_SCRAM) if has_scram else None
+        config = ServerConfig(security=security, cluster=ClusterConfig(topics={limits_state.NAME: 2}))
         server: Server = await nursery.start(serve, config)
         trio.lowlevel.add_instrument(steps)
         print(server.bootstrap, flush=True)
@@ -220,9 +257,12 @@ async def _server() -> None:
 class Measured:
     """A server in a process of its own."""
 
+    def __init__(self, *, has_scram: bool = False) -> None:
+        self._more = ["--scram"] if has_scram else []
+
     def __enter__(self) -> Measured:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.limits", "--serve"],
+            [sys.executable, "-m", "bench.limits", "--serve", *self._more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -277,13 +317,13 @@ class _Bystander(threading.Thread):
         return self.longest
 
 
-def measure(key: int, version: int, forms: Collection[str] = FORMS) -> Iterator[Cost]:
+def measure(api: Api, version: int, forms: Collection[str] = FORMS) -> Iterator[Cost]:
     """Measure the worst requests of an API."""
-    for form, request in requests_of(key, version):
-        if form not in forms:
-            continue
-        data = frame(encode_request_header(key, version, 1, "bench") + request.encode(version))
-        with Measured() as server:
+    for form in forms:
+        with Measured(has_scram=api in SCRAM) as server:
+            topic_id = limits_state.make(server.address, api.name) if form == "existing" else bytes(16)
+            request = request_of(api, version, form, topic_id=topic_id)
+            data = frame(encode_request_header(api.key, version, 1, "bench") + request.encode(version))
             before = server.figures()["now"]
             bystander = _Bystander(server.address)
             bystander.start()
@@ -293,7 +333,7 @@ def measure(key: int, version: int, forms: Collection[str] = FORMS) -> Iterator[
             wait = bystander.end()
             figures = server.figures()
         yield Cost(
-            APIS[key].name, form, len(data), answer, figures["step"] * 1000, wait * 1000, int(figures["peak"] - before)
+            api.name, form, len(data), answer, figures["step"] * 1000, wait * 1000, int(figures["peak"] - before)
         )
 
 
@@ -313,18 +353,20 @@ def _answer(address: tuple[str, int], data: bytes) -> int:
 # The table
 
 
-def served() -> Iterator[tuple[int, int]]:
+def served() -> Iterator[tuple[Api, int]]:
     """Yield every API with its newest version that is served."""
     for key, api in APIS.items():
         versions = [each for each in api.request.versions if is_served(DEFAULT_RELEASE, key, each)]
         if versions:
-            yield key, versions[-1]
+            yield api, versions[-1]
+    for api in SCRAM:
+        yield api, api.request.versions[-1]
 
 
 def rows(costs: list[Cost]) -> list[str]:
     """Make a line of the table for every API: the worst of its forms."""
     lines = []
-    for api in [APIS[key].name for key, _ in served()]:
+    for api in [each.name for each, _ in served()]:
         of_api = [cost for cost in costs if cost.api == api]
         if not of_api:
             continue
@@ -343,20 +385,21 @@ def main() -> None:
     """Measure, and print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--scram", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--api", action="append", help="only these APIs")
     parser.add_argument("--form", action="append", choices=FORMS, help="only these forms")
     parser.add_argument("--costs", type=Path, help="what earlier runs printed, instead of measuring")
     parser.add_argument("--write", type=Path, help="the page whose table to write")
     options = parser.parse_args()
     if options.serve:
-        trio.run(_server)
+        trio.run(partial(_server, has_scram=options.scram))
         return
     costs = (
         [] if options.costs is None else [Cost(**json.loads(line)) for line in options.costs.read_text().splitlines()]
     )
-    for key, version in served():
-        if options.costs is None and (options.api is None or APIS[key].name in options.api):
-            for cost in measure(key, version, options.form or FORMS):
+    for api, version in served():
+        if options.costs is None and (options.api is None or api.name in options.api):
+            for cost in measure(api, version, options.form or FORMS):
                 costs.append(cost)
                 print(json.dumps(cost._asdict()), flush=True)
     if options.write is not None:

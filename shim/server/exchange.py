@@ -19,7 +19,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.interface import NO_REPLY, PARKED, Client
 from kafka_shim.server.connection import Connection, State
 from kafka_shim.server.failures import Border
-from kafka_shim.server.long_answers import SHORT, LongAnswer
+from kafka_shim.server.long_answers import SHORT, LongAnswer, characters_of
 from kafka_shim.server.node import Node
 from kafka_shim.server.parts import MAX_ANSWER_BYTES
 from kafka_shim.server.refusals import AnswerTooLongError
@@ -27,6 +27,8 @@ from kafka_shim.server.table import Endpoint
 from kafka_shim.server.throttling import Mutations, Usage
 
 NO_PIECES: Final[list[bytes]] = []
+_VAST: Final = MAX_ANSWER_BYTES // 4
+"""The answer to a shorter request is not measured before it is encoded."""
 _REUSED_BODY: Final = 4096
 """The largest encoded answer to keep for the next exchange, which may get the same answer."""
 
@@ -426,9 +428,12 @@ class Exchange:
 
 
 class HugeExchange(Exchange):
-    """An exchange with its answer encoded in a turn of its own, once its records are durable."""
+    """An exchange with its answer encoded in a turn of its own, once its records are durable. `size` counts the bytes
+    of its request."""
 
-    __slots__ = ()
+    __slots__ = ("size",)
+
+    size: int
 
     def answer(self, response: Message, required_batch: int, now: float) -> None:
         """See `Exchange.answer`."""
@@ -447,8 +452,12 @@ class HugeExchange(Exchange):
             parts.add(_Encoding(self))
 
     def encode(self, now: float) -> None:
-        """Encode the answer, and send it."""
+        """Encode the answer, and send it. One that becomes too long, often for errors that repeat a name, is not
+        encoded, since others would wait for half a second."""
         assert self.response is not None
+        if self.size > _VAST and characters_of(self.response) > MAX_ANSWER_BYTES:
+            self._refuse_long()
+            return
         super().answer(self.response, 0, now)
 
 

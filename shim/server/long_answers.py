@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire import Message, Struct
 from kafka_shim.server.connection import Connection, State
 from kafka_shim.server.parts import Parts
 from kafka_shim.server.table import Endpoint
@@ -23,6 +23,17 @@ _OVERHEAD: Final = 128
 """The memory of a piece beside its bytes, roughly."""
 _AGAIN: Final = 16
 """The memory of a piece that stands in the answer again."""
+
+
+def characters_of(value: object) -> int:
+    """Return the number of characters of all texts of a message, the least bytes that it has when encoded."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, list):
+        return sum(map(characters_of, value))
+    if isinstance(value, Message | Struct):
+        return sum(characters_of(getattr(value, each.name)) for each in type(value).fields)
+    return 0
 
 
 class LongAnswer:

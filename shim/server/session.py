@@ -387,9 +387,10 @@ class Session:
             self.client = self.client._replace(client_id=client_id or "")
             self.remembered = _NOTHING_REMEMBERED
         if turn is not None and len(frame) > HUGE_FRAME:
-            turn.exchange = HugeExchange(node, self, endpoint, request, self.client, frame[4:8])
+            huge = turn.exchange = HugeExchange(node, self, endpoint, request, self.client, frame[4:8])
+            huge.size = len(frame)
             if node.throttling is not None:
-                node.throttling.begin(turn.exchange, len(frame), now)
+                node.throttling.begin(huge, len(frame), now)
             return
         exchange = Exchange(node, self, endpoint, request, self.client, frame[4:8])
         if node.throttling is not None:

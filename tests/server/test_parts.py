@@ -284,6 +284,27 @@ def test_huge_request_is_decoded_served_and_answered_in_three_turns(monkeypatch:
     assert wire.sent == at_once.sent
 
 
+def test_answer_that_is_too_long_for_its_texts_is_not_encoded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(exchange, "MAX_ANSWER_BYTES", len(HUGE_REQUEST) - 100_000)
+    monkeypatch.setattr(exchange, "_VAST", 512 * 1024)
+    wire = Wire(cluster())
+    waiting = Waiting(wire)
+    wire.receive(HUGE_REQUEST)
+    endpoint = wire.session.node.table.find(HUGE_REQUEST[4:])
+    assert endpoint is not None
+
+    def body(response: Message) -> bytes:
+        raise AssertionError
+
+    endpoint.body = body
+    while waiting._exchanges:
+        waiting.turn()
+    assert wire.is_closed
+    assert "the answer to OffsetFetch, version 8, is longer than" in caplog.text
+
+
 @pytest.mark.parametrize("turns", [0, 1, 2])
 def test_connection_that_ends_between_the_turns_of_its_huge_request_is_not_served(
     monkeypatch: pytest.MonkeyPatch, turns: int
