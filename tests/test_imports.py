@@ -111,7 +111,7 @@ HOUSE = {
         # A replay that goes on is served.
         "kafka_shim.testing",
     },
-    "kafka_shim.conformance": {"kafka_shim.apis", "kafka_shim.trace"},
+    "kafka_shim.conformance": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.trace"},
     # The pasts that these two play again are played on the simulator; nothing else of the pipeline may use that.
     "kafka_shim.pipeline.replays": {
         "kafka_shim.apis",

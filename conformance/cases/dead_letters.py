@@ -14,9 +14,10 @@ from kafka_shim.conformance.cases.configs import GROUP, change
 from kafka_shim.conformance.cases.releases import RELEASE, set_value
 from kafka_shim.conformance.cases.share import prepared
 from kafka_shim.conformance.cases.streams import CONFIGURES
-from kafka_shim.conformance.record_batch import ReadRecord, read_records
+from kafka_shim.conformance.record_batch import read_records
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level
+from kafka_shim.persistence.batch import Record
 
 ACCEPT: Final = 1
 REJECT: Final = 3
@@ -53,7 +54,7 @@ def _new_queue(t: Trial, partitions: int, prefix: str, enabled: bool) -> str:
     return t.new_topic(partitions, name)
 
 
-def letters(t: Trial, topic: str) -> list[ReadRecord]:
+def letters(t: Trial, topic: str) -> list[Record]:
     """Return the records of partition 0 of a queue."""
     place = FetchPartition(0, fetch_offset=0, partition_max_bytes=2**20)
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic, partitions=[place])])
@@ -62,7 +63,7 @@ def letters(t: Trial, topic: str) -> list[ReadRecord]:
     return list(read_records(data))
 
 
-def expect_letters(t: Trial, topic: str, number: int) -> list[ReadRecord]:
+def expect_letters(t: Trial, topic: str, number: int) -> list[Record]:
     """Wait for this number of letters."""
     return t.until(lambda: letters(t, topic), lambda contents: len(contents) >= number, "the letters never came")
 
