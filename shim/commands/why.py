@@ -150,6 +150,7 @@ def why(
         if source is not None and source.has_offsets_alone(group):
             stop(f"{_no_members(group, source.name)}", NOTHING_IN_RANGE)
         stop(f"There is no group {group} in {name}{_but(missing)}.{_hint(group, others)}", NO_SUCH_GROUP)
+    missing.oldest = group_history.missing.oldest
     group_history.missing = missing
     chosen = [
         each
@@ -307,7 +308,7 @@ def _nothing(history: GroupHistory) -> str:
 
 def _did_not(history: GroupHistory, when: str) -> str:
     """Return the sentence for a group without rebalances at some time: that it had none, if no event is missing."""
-    if history.missing.gaps:
+    if history.missing.has_gaps:
         return f"No rebalance of {history.group}{when} shows."
     return f"{history.group} did not rebalance{when}."
 

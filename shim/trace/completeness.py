@@ -1,5 +1,5 @@
 """Parts of a trace that are not there: its events are numbered without gaps, and each line ends with a newline. And
-the oldest events of a server, which keeps only the newest.
+the oldest events of a server, which keeps only the newest, and the oldest rebalances of a group with very many.
 
 A filter by group, a deleted line and a lost file all leave gaps in the numbers, so a sentence gives no reason for one.
 A trace may end in the middle of a line while its server still writes it, or if its server was killed.
@@ -27,11 +27,21 @@ class Missing:
     """Sentences about events that are not there, without a full stop."""
     ends: list[str] = field(default_factory=list)
     """Sentences about a trace that is empty, or ends in the middle of a line."""
+    oldest: int = 0
+    """The number of the oldest rebalances of a group that are not kept."""
+
+    @property
+    def has_gaps(self) -> bool:
+        """True if events or rebalances are not there, so that their absence shows nothing."""
+        return bool(self.gaps or self.oldest)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """All sentences, without a full stop."""
-        return (*self.gaps, *self.ends)
+        if not self.oldest:
+            return (*self.gaps, *self.ends)
+        rebalances = "rebalance is" if self.oldest == 1 else f"{self.oldest:,} rebalances are"
+        return (*self.gaps, *self.ends, f"the group's oldest {rebalances} left out, as only the newest are kept")
 
 
 def forgotten(server: str, count: int) -> str:

@@ -24,7 +24,7 @@ from kafka_shim.trace.refusals import JOINS, Refusals
 from kafka_shim.trace.unreleased import Holders
 
 REBALANCES: Final = 10_000
-"""Largest number of rebalances of a group; the oldest are dropped first."""
+"""Largest number of rebalances of a group; the oldest are dropped first, and counted."""
 SILENT: Final = 1.5
 """A consumer without a heartbeat for so many intervals is silent."""
 _JOINED: Final = frozenset({"added", "replaced"})
@@ -170,6 +170,7 @@ class GroupHistory:
     def begin(self, rebalance: Rebalance) -> None:
         """Add a rebalance and make it the current one."""
         self.current = rebalance
+        self.missing.oldest += len(self.rebalances) == self.rebalances.maxlen
         self.rebalances.append(rebalance)
 
     def _begin(self, event: Mapping[str, Any], started: float, *, initial: bool) -> Rebalance:

@@ -97,7 +97,7 @@ class Explanation:
     @property
     def calm(self) -> bool | None:
         """`is_calm`, None if its source leaves that open: it has no signs of trouble, or lacks events."""
-        return None if self.is_open or (self.is_calm and self.history.missing.gaps) else self.is_calm
+        return None if self.is_open or (self.is_calm and self.history.missing.has_gaps) else self.is_calm
 
     @property
     def troubles(self) -> list[Finding]:
@@ -260,7 +260,7 @@ class Explanation:
         return clauses + [among + clause_of(each) for each in unknown]
 
     def _head(self) -> str:
-        is_whole = not self.history.missing.gaps
+        is_whole = not self.history.missing.has_gaps
         if not self.rebalances:
             return "It did not rebalance" if is_whole else NO_REBALANCE_SHOWS
         count = len(self.rebalances)

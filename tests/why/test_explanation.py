@@ -9,6 +9,7 @@ import pytest
 
 from kafka_shim.lab.puppets import Manner
 from kafka_shim.lab.replaying import play
+from kafka_shim.trace import history as histories
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.history import GroupHistory, History
 from kafka_shim.trace.rebalance import INITIAL_DELAY, LEADER_THINKS, NEVER_CAME, WAITING_FOR_MEMBERS, Join, Rebalance
@@ -87,6 +88,22 @@ def test_a_member_that_never_rejoins_has_its_own_phase() -> None:
     vain = next(phase for phase in rebalance.phases if phase.name == NEVER_CAME)
     assert vain.members == (member_id,)
     assert vain.seconds == pytest.approx(20.0, abs=3.5)
+
+
+@pytest.mark.parametrize(("most", "left_out"), [(2, "1 rebalance"), (1, "2 rebalances"), (3, "")])
+def test_rebalances_beyond_the_bound_are_not_silently_left_out(
+    monkeypatch: pytest.MonkeyPatch, most: int, left_out: str
+) -> None:
+    monkeypatch.setattr(histories, "REBALANCES", most)
+    with recorded() as record:
+        for name in "abc":
+            record.simulation.puppet("billing", ["orders"], client_id=name)
+            record.simulation.run(20)
+    explanation = of(record.history())
+    assert len(explanation.rebalances) == most
+    assert any("oldest" in sentence for sentence in as_json(explanation)["missing"]) == bool(left_out)
+    assert ("at least" in explanation.verdict) == bool(left_out)
+    assert explanation.calm is (None if left_out else True)
 
 
 def test_restarts_call_for_static_members() -> None:
