@@ -1,9 +1,9 @@
 """A server in which code raises all the time: `python -m tests.fuzz.failing EVERY SEED serve [options]`.
 
-At the borders of `shim/server/failures.py`, but for those of computations, other processes and laboratories, a call
-raises with the probability 1 / EVERY, before or after its work: timers, alarms, parked fetches, rules, decoders,
-encoders, sends, flushes, ticks, effects, listeners, records without bytes, whole writes and reads of the store, turns
-and ends of leases, and changes of the catalogue. The bystander's own group is let alone, since a guard costs exactly
+At the borders of `shim/server/failures.py`, but for those of other processes and laboratories, a call raises with the
+probability 1 / EVERY, before or after its work: timers, alarms, parked fetches, rules, decoders, encoders, sends,
+flushes, ticks, effects, listeners, records without bytes, whole writes and reads of the store, turns and ends of
+leases, changes of the catalogue, and computations in threads, of which small groups have some here. The bystander's own group is let alone, since a guard costs exactly
 the one concerned.
 """
 
@@ -20,6 +20,8 @@ from kafka_shim.broker.share_fetches import ShareFetchApi
 from kafka_shim.broker.share_partition import SharePartition
 from kafka_shim.broker.transactions import Transactions
 from kafka_shim.cli import cli
+from kafka_shim.groups.consumer import patterns, target
+from kafka_shim.groups.consumer.migration import conversion
 from kafka_shim.groups.service import GroupService
 from kafka_shim.persistence import postgres, sqlite, store
 from kafka_shim.persistence.memory import MemoryStore
@@ -132,6 +134,13 @@ class Faults:
 
         Catalogue._serve_changes = serving  # type: ignore[method-assign]
 
+    def into_computations(self) -> None:
+        """Compute for every group in threads, and let that raise."""
+        target.LARGE = patterns.LARGE = conversion.MANY_MEMBERS = 0  # type: ignore[misc]
+        for kind in (target.TargetComputation, conversion.Conversion):
+            self.into(kind, "compute", lambda computation: computation.group_id == PROTECTED)
+        self.into(patterns.Resolution, "compute", lambda resolution: resolution.group.group_id == PROTECTED)
+
     def into_records(self) -> None:
         """Let some records have no bytes."""
         encode = store.encode_value
@@ -180,6 +189,7 @@ def inject(every: int, seed: int) -> None:
     faults.into(Ownership, "see")
     faults.into_catalogue()
     faults.into_alarms()
+    faults.into_computations()
     faults.into(Ownership, "give_up")
     faults.into(Durability, "settle", lambda durability, now: not durability.store.durable_at_once)
     for kind in (reactor.Connection, encrypted.TlsConnection):

@@ -117,7 +117,7 @@ class Resolution:
     """
 
     def __init__(self, group: ConsumerGroup, patterns: list[str], topics: list[str], wall_ms: int) -> None:
-        self._group = group
+        self.group = group
         self._patterns = patterns
         self._topics = topics
         self._wall_ms = wall_ms
@@ -142,7 +142,7 @@ class Resolution:
 
     def _seen(self, pattern: str, matched: frozenset[str]) -> frozenset[str]:
         """Return the topics of a pattern that count for the group: with ACLs, those that a member may describe."""
-        group, rights = self._group, self._group.shard.topic_rights
+        group, rights = self.group, self.group.shard.topic_rights
         if rights is None:
             return matched
         views = group.subscriptions.views
@@ -159,7 +159,7 @@ class Resolution:
         return seen
 
     def finish(self, result: dict[str, ResolvedRegex] | Exception, now: float) -> None:
-        group, shard = self._group, self._group.shard
+        group, shard = self.group, self.group.shard
         group.resolves = False
         if isinstance(result, Exception) or not group.is_in_shard:
             return
