@@ -1,10 +1,13 @@
-"""Turn a call of the test kit with wrong arguments into one sentence that says how to write it.
+"""Errors of calls of the test kit, for the author of a test.
 
-Python's own sentence names classes of the kit, and no argument that exists.
+A call with wrong arguments gets one sentence that says how to write it: Python's own sentence names classes of the kit,
+and no argument that exists. Errors that are sentences come without the kit's frames and trio's, 40 lines: pytest's
+plugin hides them by itself, unless it is asked for all.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, isfunction, signature
@@ -15,11 +18,15 @@ from kafka_shim.lab.interception import similar
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
 
+_SENTENCES: Final = (AssertionError, ImportError, RuntimeError, ValueError)
+"""Errors with the remedy for a test's author."""
 _BY_NAME: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
 def explained(method: Function) -> Function:
-    """Make a method that raises TypeError with a sentence for a test's author if its arguments do not fit."""
+    """Make a method that raises TypeError with a sentence for a test's author if its arguments do not fit. Without
+    pytest, all frames of an error show in Python's development mode alone (`python -X dev`).
+    """
 
     @wraps(method)
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -28,8 +35,12 @@ def explained(method: Function) -> Function:
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise  # The method has begun.
-            sentence = _sentence(method, arguments[1:], keywords)
-        raise TypeError(sentence)
+            ended: Exception = TypeError(_sentence(method, arguments[1:], keywords))
+        except _SENTENCES as error:
+            if "_pytest" in sys.modules or sys.flags.dev_mode:
+                raise
+            ended = error.with_traceback(None)
+        raise ended
 
     return cast("Function", call)
 

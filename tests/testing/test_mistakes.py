@@ -1,6 +1,8 @@
 """Mistakes of newcomers, and the sentence that the kit says for each. None of them passes, and none waits in vain."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -172,3 +174,23 @@ def test_a_mistake_in_the_configuration_is_explained(mistake: Callable[[], Any],
 def test_a_mistake_in_a_test_is_explained(server: CoordinatorServer, mistake: Mistake, sentence: str) -> None:
     with pytest.raises(SENTENCES, check=lambda error: sentence in str(error)):
         mistake(server)
+
+
+WAITS_IN_VAIN = """
+from kafka_shim.testing import CoordinatorServer
+
+with CoordinatorServer(topics={"orders": 1}) as server:
+    server.group("billing").stable(members=1, timeout=0.1)
+"""
+
+
+@pytest.mark.parametrize(("options", "has_all"), [((), False), (("-X", "dev"), True)], ids=["usual", "dev"])
+def test_a_failed_wait_without_pytest_shows_the_line_of_the_test_and_its_sentence(
+    options: tuple[str, ...], has_all: bool
+) -> None:
+    ran = subprocess.run([sys.executable, *options, "-c", WAITS_IN_VAIN], capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert "NotReached: " in ran.stderr
+    frames = [line for line in ran.stderr.splitlines() if line.startswith("  File ")]
+    assert any("trio" in line for line in frames) == has_all
+    assert (len(frames) <= 2) == (not has_all)
