@@ -24,4 +24,5 @@ for old in requirements/old/*.in; do
     lock "$old" --output-file "${old%.in}.txt"
 done
 # The lowest versions that pyproject.toml allows, for a test that works with these.
-lock pyproject.toml --extra cli --group wheel --resolution lowest-direct --output-file requirements/old/lowest.txt
+lock pyproject.toml --extra cli --extra postgres --extra clients --extra security --group wheel \
+    --resolution lowest-direct --output-file requirements/old/lowest.txt
