@@ -3,8 +3,8 @@
 At the borders of `shim/server/failures.py`, but for those of other processes and laboratories, a call raises with the
 probability 1 / EVERY, before or after its work: timers, alarms, parked fetches, rules, decoders, encoders, sends,
 flushes, ticks, effects, listeners, records without bytes, whole writes and reads of the store, turns and ends of
-leases, changes of the catalogue, and computations in threads, of which small groups have some here. The bystander's own group is let alone, since a guard costs exactly
-the one concerned.
+leases, changes of the catalogue, and computations in threads, of which small groups have some here. The bystander's
+own group is let alone, since a guard costs exactly the one concerned.
 """
 
 from __future__ import annotations
