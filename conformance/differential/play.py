@@ -43,7 +43,6 @@ from kafka_shim.conformance.differential.assigned import (
     LONG_MS,
     TOPIC,
     consumer_beat,
-    instance_of,
     share_beat,
     share_offsets,
     streams_beat,
@@ -411,7 +410,9 @@ class Player:
         return member
 
     def _instance(self, actor: Actor, step: Step, api: str, since: int) -> str | None:
-        return None if self._version_of(api, step) < since else instance_of(actor, step)
+        if self._version_of(api, step) < since or step.instance == "none":
+            return None
+        return actor.instance if step.instance == "own" else ACTORS[int(step.instance)]
 
     def _leave(self, actor: Actor, step: Step, member: str) -> LeaveGroupRequest:
         if self._version_of("LeaveGroup", step) < 3:
