@@ -28,7 +28,7 @@ from kafka_shim.lab.group_waits import STORY_LINES, TIMEOUT, GroupWaits, NotReac
 from kafka_shim.lab.interception import MATCH_FIELDS, similar, split_match
 from kafka_shim.lab.scheduler import Scheduler
 from kafka_shim.persistence.files import private
-from kafka_shim.persistence.store import Store
+from kafka_shim.persistence.store import SharedStore, Store
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.history import EventHistory
 from kafka_shim.server.refusals import Refused
@@ -113,8 +113,9 @@ class Kit(LabWorkbench):
 
     @property
     def breakable(self) -> BreakableStore:
-        """The store, which this kit must have."""
-        assert self.store is not None
+        """The store. Raises ValueError for one that processes share."""
+        if self.store is None:
+            raise ValueError("Only a store of this process alone can be made to fail: memory: or sqlite:PATH.")
         return self.store
 
     def waits_for(self, name: str) -> AwaitedGroup:
@@ -377,13 +378,14 @@ async def open_kit(config: ServerConfig, store: Store | str | None = None) -> As
                 yield kit
         return
     clock = TestClock()
-    breakable = BreakableStore(store)
+    # Processes share some stores: the server must know, so nothing stands before them.
+    breakable = None if isinstance(store, SharedStore) else BreakableStore(store)
     ended = trio.Event()
     config = replace(config, cluster=replace(config.cluster, clock=clock, clock_ahead=clock.ahead))
 
     async def run(task_status: trio.TaskStatus[Server]) -> None:
         try:
-            await serve(config, breakable, task_status=task_status)
+            await serve(config, breakable or store, task_status=task_status)
         finally:
             ended.set()
 

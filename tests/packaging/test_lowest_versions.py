@@ -92,7 +92,7 @@ from kafka_shim.testing import CoordinatorServer
 
 with CoordinatorServer(store=sys.argv[1], topics={"orders": 1}) as server:
     server.seed_offsets("billing", {("orders", 0): 7})
-with CoordinatorServer(store=sys.argv[1]) as server:
+with CoordinatorServer(store=sys.argv[1], topics={"orders": 1}) as server:
     assert server.group("billing").committed("orders", 0) == 7
 """
 

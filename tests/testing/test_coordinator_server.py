@@ -19,6 +19,7 @@ from kafka_shim.broker.topics import TopicError
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.testing import CoordinatorServer, NotReached, open_coordinator, polling
 from kafka_shim.trace.schema import problems
+from tests.postgres import binaries, postgres_server
 
 
 def consumer_of(server: CoordinatorServer, name: str = "real", **settings: object) -> KafkaConsumer:
@@ -289,8 +290,20 @@ def test_a_failed_wait_says_that_the_clock_is_frozen() -> None:
             server.group("billing").stable(members=2, timeout=0.01)
 
 
-def test_a_store_named_by_its_url_outlives_the_server(tmp_path: Path) -> None:
-    url = f"sqlite:{tmp_path}/offsets.db"
+@pytest.fixture(params=["sqlite", "postgresql"])
+def lasting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty store that outlives a server."""
+    if request.param == "sqlite":
+        yield f"sqlite:{tmp_path}/offsets.db"
+    elif binaries() is None:
+        pytest.skip("PostgreSQL's initdb is not installed")
+    else:
+        with postgres_server() as url:
+            yield url
+
+
+def test_a_store_named_by_its_url_outlives_the_server(lasting: str) -> None:
+    url = lasting
     with CoordinatorServer(topics={"orders": 1}, store=url) as server:
         puppet = server.puppet("billing", ["orders"])
         server.group("billing").stable(members=1)
@@ -298,6 +311,13 @@ def test_a_store_named_by_its_url_outlives_the_server(tmp_path: Path) -> None:
         server.group("billing").committed("orders", 0)
     with CoordinatorServer(store=url) as server:
         assert server.group("billing").committed("orders", 0) == 7
+
+
+@pytest.mark.skipif(binaries() is None, reason="PostgreSQL's initdb is not installed")
+def test_a_store_that_processes_share_cannot_be_made_to_fail() -> None:
+    refused = pytest.raises(ValueError, match="Only a store of this process alone can be made to fail")
+    with postgres_server() as url, CoordinatorServer(topics={"orders": 1}, store=url) as server, refused:
+        server.fail_store()
 
 
 def test_other_commands_read_the_trace(tmp_path: Path) -> None:
