@@ -16,7 +16,14 @@ from kafka_shim.apis.delete_share_group_offsets import DeleteShareGroupOffsetsRe
 from kafka_shim.apis.delete_share_group_offsets import RequestTopic as DeletedTopic
 from kafka_shim.apis.describe_share_group_offsets import DescribeShareGroupOffsetsRequest, RequestGroup, RequestTopic
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
-from kafka_shim.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, TaskIds, Topology
+from kafka_shim.apis.streams_group_heartbeat import (
+    KeyValue,
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    TaskIds,
+    TaskOffset,
+    Topology,
+)
 from kafka_shim.apis.wire import Message
 from kafka_shim.conformance.differential.actor import Actor
 from kafka_shim.conformance.differential.script import ACTORS, Step
@@ -81,6 +88,9 @@ class StreamsBeat(IntEnum):
 _LEAVE_AS_STATIC: Final = 5
 """The variant of a share or streams heartbeat that leaves with epoch -2."""
 
+_OFFSETS: Final = 2
+"""The least `extra` of a step with offsets of tasks."""
+
 _SUBSCRIBED: Final[dict[str, Any]] = {"rebalance_timeout_ms": LONG_MS, "subscribed_topic_names": [TOPIC]}
 _CONSUMER_JOINS: Final[dict[ConsumerJoin, dict[str, Any]]] = {
     ConsumerJoin.ONE_TOPIC: _SUBSCRIBED,
@@ -115,9 +125,7 @@ _SHARE_BEATS: Final[tuple[list[str] | None, ...]] = (None, None, [TOPIC], [OTHER
 
 def consumer_beat(group: str, actor: Actor, step: Step, member: str, version: int) -> ConsumerGroupHeartbeatRequest:
     """Return a heartbeat of the consumer protocol; updates the owned partitions of the actor."""
-    instance = actor.instance if step.instance == "own" else None
-    if step.instance not in ("own", "none"):
-        instance = ACTORS[int(step.instance)]
+    instance = instance_of(actor, step)
     if step.do == "depart":
         return ConsumerGroupHeartbeatRequest(group, member, -1 - step.variant % 2, instance)
     epoch = 0 if step.do == "enter" else epoch_of(actor, step)
@@ -164,13 +172,21 @@ def share_offsets(group: str, step: Step) -> Message:
 
 def streams_beat(group: str, actor: Actor, step: Step, member: str) -> StreamsGroupHeartbeatRequest:
     """Return a heartbeat of a streams group; updates the running tasks of the actor."""
+    instance = instance_of(actor, step)
     if step.do == "stream-leave":
-        return StreamsGroupHeartbeatRequest(group, member, -2 if step.variant == _LEAVE_AS_STATIC else -1)
+        epoch = -2 if step.variant == _LEAVE_AS_STATIC else -1
+        return StreamsGroupHeartbeatRequest(group, member, epoch, instance_id=instance)
     if step.do == "stream-join":
         actor.active, actor.runs = [], []
-        return _streams_join(group, actor, StreamsJoin(step.variant), member)
+        request = _streams_join(group, actor, StreamsJoin(step.variant), member)
+        request.instance_id = instance
+        _tell_more(request, actor, step)
+        return request
     beat = StreamsBeat(step.variant)
-    request = StreamsGroupHeartbeatRequest(group, member, epoch_of(actor, step), actor.endpoint_epoch)
+    request = StreamsGroupHeartbeatRequest(
+        group, member, epoch_of(actor, step), actor.endpoint_epoch, instance_id=instance
+    )
+    _tell_more(request, actor, step)
     if beat in _RUN_ASSIGNED:
         actor.runs = actor.active
     if beat in _REPORT_TASKS:
@@ -198,6 +214,22 @@ def _streams_join(group: str, actor: Actor, join: StreamsJoin, member: str) -> S
         process_id="shared" if join is StreamsJoin.SHARED_PROCESS else f"process-{actor.number}",
         client_tags=[],
     )
+
+
+def _tell_more(request: StreamsGroupHeartbeatRequest, actor: Actor, step: Step) -> None:
+    """Add what the `extra` of a step tells: tags of the client if it is odd, offsets of tasks from 2 on."""
+    if step.extra % 2:
+        request.client_tags = [KeyValue("zone", f"zone-{step.extra}-{actor.number}")]
+    if step.extra >= _OFFSETS:
+        request.task_offsets = [TaskOffset("0", number, 10 * step.variant + number) for number in range(3)]
+        request.task_end_offsets = [TaskOffset("0", number, 60 + number) for number in range(3)]
+
+
+def instance_of(actor: Actor, step: Step) -> str | None:
+    """Return the group instance id that a step sends, if any."""
+    if step.instance == "none":
+        return None
+    return actor.instance if step.instance == "own" else ACTORS[int(step.instance)]
 
 
 def epoch_of(actor: Actor, step: Step) -> int:

@@ -15,14 +15,17 @@ from kafka_shim.apis.consumer_protocol import assignment_from_bytes
 from kafka_shim.apis.wire import Message, Struct
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.differential.play import Answer, Transcript
-from kafka_shim.conformance.differential.script import Script
+from kafka_shim.conformance.differential.script import Script, Step
 
 _IGNORED_FIELDS: Final = frozenset({"throttle_time_ms", "error_message", "authorized_operations"})
 _ANY_ORDER: Final = frozenset(
-    {"members", "groups", "topics", "partitions", "topic_partitions", "subscribed_topic_names"}
+    {
+        *("members", "groups", "topics", "partitions", "topic_partitions", "subscribed_topic_names"),
+        *("client_tags", "task_offsets", "task_end_offsets"),
+    }
 )
 _ASSIGNED: Final = frozenset({"topic_partitions", "active_tasks", "standby_tasks", "warmup_tasks"})
-_SHARES: Final = frozenset({"assignment", "target_assignment", "active_tasks", "standby_tasks"})
+_SHARES: Final = frozenset({"assignment", "target_assignment", "active_tasks", "standby_tasks", "warmup_tasks"})
 _FOLLOWING: Final = frozenset({"member_epoch", "group_state"})
 _RANDOM: Final = re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{27}$")
 _DEPARTURES: Final = frozenset({"leave", "wait", "disconnect", "depart", "enter"})
@@ -52,22 +55,23 @@ class Outcome:
 
 def compare(script: Script, first: Transcript, second: Transcript, group: str) -> Outcome:
     """Return the first difference."""
-    alike = True
+    alike, forgets = True, False
     for at in range(len(script)):
         views = [View(transcript, group) for transcript in (first, second)]
         alike = alike and views[0].shares(at) == views[1].shares(at)
         both = [view.answers(at) for view in views]
+        forgets = forgets or any(_forgets_target(script[key[0]], one) for key, one in both[0].items())
         for key in sorted(both[0].keys() | both[1].keys()):
             one, other = both[0].get(key, "no answer yet"), both[1].get(key, "no answer yet")
             if one == other or is_explained(script, key[0], at, one, other):
                 continue
-            if _is_chosen_freely(script, one, other, at) or _is_by_shares(one, other, alike=alike):
+            if forgets or _is_chosen_freely(script, one, other, at) or _is_by_shares(one, other, alike=alike):
                 return Outcome(None, at)
             about = f"the answer to step {key[0]} ({script[key[0]]})"
             return Outcome(_difference(at, about, script[key[0]].do, one, other), at)
         states = [view.state(at) for view in views]
         if states[0] != states[1]:
-            if _is_by_shares(*states, alike=alike):
+            if forgets or _is_by_shares(*states, alike=alike):
                 return Outcome(None, at)
             return Outcome(_difference(at, "the group as described", "describe", *states), at)
     return Outcome(None, len(script))
@@ -81,6 +85,16 @@ def _is_by_shares(one: Any, other: Any, *, alike: bool) -> bool:
     return _without(_SHARES, one) == _without(_SHARES, other) or (
         not alike and _without(_SHARES | _FOLLOWING, one) == _without(_SHARES | _FOLLOWING, other)
     )
+
+
+def _forgets_target(step: Step, answer: Any) -> bool:
+    """Return True for a join with the group instance id of a present member of a streams group, which is refused.
+
+    Kafka 4.4.0 gives the target of that member to the refused one before it looks (`relabelRefinedAssignment` in
+    `GroupMetadataManager.streamsGroupHeartbeat`), and makes another epoch later. That fault is not copied.
+    """
+    refused = isinstance(answer, dict) and answer.get("error_code") == ErrorCode.UNRELEASED_INSTANCE_ID
+    return refused and step.do == "stream-join"
 
 
 def is_explained(script: Script, sent: int, at: int, one: Any, other: Any) -> bool:

@@ -43,6 +43,7 @@ from kafka_shim.conformance.differential.assigned import (
     LONG_MS,
     TOPIC,
     consumer_beat,
+    instance_of,
     share_beat,
     share_offsets,
     streams_beat,
@@ -410,9 +411,7 @@ class Player:
         return member
 
     def _instance(self, actor: Actor, step: Step, api: str, since: int) -> str | None:
-        if self._version_of(api, step) < since or step.instance == "none":
-            return None
-        return actor.instance if step.instance == "own" else ACTORS[int(step.instance)]
+        return None if self._version_of(api, step) < since else instance_of(actor, step)
 
     def _leave(self, actor: Actor, step: Step, member: str) -> LeaveGroupRequest:
         if self._version_of("LeaveGroup", step) < 3:

@@ -66,7 +66,8 @@ class Step:
     `who`: the member id in the request: the actor's own, none, an unknown one, its former one, or another actor's by
     number. `instance`: the group instance id, the same way. `generation`: that of the last answer, none (-1), or a
     number to add to it. `version`: counted from the oldest common version, modulo their number. `variant` selects the
-    contents of the request (protocols, assignments, offsets). `brief`: the member's timeouts are shorter than a `wait`.
+    contents of the request (protocols, assignments, offsets). `extra` adds to a heartbeat of a streams group nothing,
+    tags of the client, offsets of tasks, or both. `brief`: the member's timeouts are shorter than a `wait`.
     `again`: a joiner adopts the id of MEMBER_ID_REQUIRED and joins at once.
     """
 
@@ -77,6 +78,7 @@ class Step:
     generation: str = "own"
     version: int = 99
     variant: int = 0
+    extra: int = 0
     brief: bool = False
     again: bool = True
 
@@ -122,7 +124,7 @@ def scripts(protocols: Sequence[str] = PROTOCOLS) -> SearchStrategy[Script]:
     version = st.sampled_from([99, 0, 1, 2, 3, 4, 5, 6, 7])
     mostly_own = ["own"] * 8
 
-    def steps(doings: Sequence[str], brief: bool) -> SearchStrategy[list[Step]]:
+    def steps(doings: Sequence[str], brief: bool, *, extra: bool = False) -> SearchStrategy[list[Step]]:
         return st.builds(
             Step,
             do=st.sampled_from(doings),
@@ -132,6 +134,7 @@ def scripts(protocols: Sequence[str] = PROTOCOLS) -> SearchStrategy[Script]:
             generation=st.sampled_from([*mostly_own, "none", "-1", "+1"]),
             version=version,
             variant=st.integers(0, 5),
+            extra=st.sampled_from([0, 0, 0, 1, 2, 3]) if extra else st.just(0),
             brief=st.booleans() if brief else st.just(False),
             again=st.sampled_from([True, True, True, False]),
         ).map(lambda step: [step])
@@ -167,7 +170,8 @@ def scripts(protocols: Sequence[str] = PROTOCOLS) -> SearchStrategy[Script]:
     streaming = ["stream-join", "stream-join", "stream-beat", "stream-beat", "stream-leave"]
 
     def assigned(kind: str, doings: Sequence[str], *more: SearchStrategy[list[Step]]) -> SearchStrategy[Any]:
-        return st.lists(st.one_of(entrances(kind), *more, *[steps(doings, False)] * 3), min_size=2, max_size=9)
+        other = steps(doings, False, extra=kind == "streams")
+        return st.lists(st.one_of(entrances(kind), *more, *[other] * 3), min_size=2, max_size=9)
 
     consumers = assigned("consumer", beats)
     both = assigned("consumer", mixed, formations(False))

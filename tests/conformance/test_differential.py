@@ -69,6 +69,15 @@ def test_the_leader_of_a_converted_group_is_a_free_choice() -> None:
     assert compare((Step("heartbeat"), Step("join")), answered, silent, "g").difference is not None
 
 
+@pytest.mark.parametrize(
+    ("do", "code", "ends"), [("stream-join", 111, True), ("enter", 111, False), ("stream-join", 110, False)]
+)
+def test_what_follows_a_fault_of_kafka_with_static_members_does_not_count(do: str, code: int, ends: bool) -> None:
+    outcome = compare((Step(do), Step("heartbeat")), transcript(code, 0), transcript(code, 25), "g")
+    assert (outcome == Outcome(None, 1)) == ends
+    assert (outcome.difference is None) == ends
+
+
 def described(*shares: list[int], epoch: int = 1) -> Any:
     members = [
         Member(
