@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from typing import Any, Final
 
 from kafka_shim.security.oauthbearer import InvalidToken, time_of
@@ -84,7 +85,7 @@ class Jwks:
             entries = document["keys"]
             if not isinstance(entries, list):
                 raise TypeError(entries)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, HTTPException, ValueError, KeyError, TypeError, RecursionError) as error:
             cause = getattr(error, "reason", error)
             reason = getattr(cause, "strerror", None) or (
                 cause if isinstance(error, OSError) else "no JSON Web Key Set"

@@ -326,7 +326,10 @@ class Durability:
                     await self._write()
                 now = self._clock()
                 with self._inputs.input("answers", now):
-                    self.settle(now)
+                    try:
+                        self.settle(now)
+                    except Exception as error:
+                        self._failures.note(Border.EFFECT, "the answers after a batch", error)
             self._idle.set()
 
     async def _write(self) -> None:

@@ -50,6 +50,7 @@ HANDSHAKES: Final = 0.001
 """Seconds after which no further step of a handshake begins before ready clients are served."""
 STALLED: Final = 30.0
 """Seconds that a client may leave an answer unread, or a TLS handshake undone."""
+_TOO_MANY: Final = (errno.EMFILE, errno.ENFILE)
 REST: Final = 1.0
 """Seconds between two looks at the rate of new connections, while there are too many."""
 _NOTHING: Final = memoryview(b"")
@@ -239,7 +240,8 @@ class Reactor:
         for sock, *_ in self._listeners.values():
             sock.close()
         self.epoll.close()
-        os.close(self._spare)
+        if self._spare >= 0:
+            os.close(self._spare)
 
     def stop_accepting(self, only: Node | None = None) -> None:
         """Refuse new connections, to one node or to all; existing ones go on."""
@@ -337,7 +339,7 @@ class Reactor:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE):
+                if error.errno in _TOO_MANY:
                     self._turn_away(listening)
                     return
                 continue
@@ -393,13 +395,18 @@ class Reactor:
                 self.epoll.modify(listener, select.EPOLLIN)
 
     def _turn_away(self, listening: socket.socket) -> None:
-        os.close(self._spare)
+        if self._spare >= 0:
+            os.close(self._spare)
         try:
             listening.accept()[0].close()
-        except OSError:
-            pass
-        finally:
+        except OSError as error:
+            if error.errno in _TOO_MANY:
+                # Another thread has the descriptor: look again later, since the listener stays ready.
+                self._rest(listening.fileno(), REST)
+        try:
             self._spare = os.open(os.devnull, os.O_RDONLY)
+        except OSError:
+            self._spare = -1
         log.error("a connection was refused: no more than %d files may be open", len(self.connections))
 
     async def _close_stalled(self) -> None:
@@ -409,7 +416,10 @@ class Reactor:
             self.wake()
             too_long = time.monotonic() - STALLED
             for connection in [each for each in self.stalled if each.stalled_since < too_long]:
-                connection.give_up()
+                try:
+                    connection.give_up()
+                except Exception as error:
+                    connection.failed(error)
 
 
 class BetweenSteps(trio.abc.Instrument):

@@ -309,6 +309,8 @@ async def renew(tls: Tls) -> None:
                 log.info("new connections get the certificate that has replaced the one before")
         except ValueError as error:
             log.error("The certificate before stays: %s", error)
+        except Exception:
+            log.exception("The certificate before stays.")
 
 
 async def _refresh(jwks: Jwks) -> None:
@@ -322,6 +324,9 @@ async def _refresh(jwks: Jwks) -> None:
             await trio.to_thread.run_sync(jwks.load, abandon_on_cancel=True)
         except ValueError as error:
             log.error("The keys before stay: %s", error)
+            await trio.sleep(RENEWAL_SECONDS)
+        except Exception:
+            log.exception("The keys before stay.")
             await trio.sleep(RENEWAL_SECONDS)
 
 

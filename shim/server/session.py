@@ -14,6 +14,7 @@ last ones are remembered (`remembered/`): equal bytes are not decoded again, and
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
@@ -37,6 +38,8 @@ log: Final = logging.getLogger("kafka_shim.server")
 WAITING_BYTES: Final = 64 * 1024
 """The limit of bytes to read from a client while it waits for an answer."""
 
+PIPELINED: Final = 0.001
+"""Seconds for which the pipelined requests of a client are served before those of others."""
 LONG_FRAME: Final = 64 * 1024
 """Longer requests take turns with those that are answered part by part, and are not decoded before."""
 HUGE_FRAME: Final = 512 * 1024
@@ -77,6 +80,23 @@ _GONE: Final = _Gone()
 
 _READY, _READING, _BUSY, _BLOCKED, _MUTED, _CLOSED = State
 _SENT, _REFUSED = Step.SENT, Step.REFUSED
+
+
+class _Rest:
+    """The pipelined requests of a session that has had its turn."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def go_on(self, now: float) -> bool:
+        """Serve more of them; those that are left have another turn."""
+        self._session.serve_rest(now)
+        return False
+
+    def broken(self, error: Exception) -> None:
+        self._session.failed(error)
 
 
 class _LongFrame:
@@ -327,10 +347,14 @@ class Session:
     def _go_on(self, now: float) -> None:
         """Serve the queued requests that need not wait any longer; then stop or resume reading."""
         waiting = self._waiting
-        while waiting and (self.state is _READY or self.state is _READING):
-            frame = waiting.popleft()
-            self._waiting_bytes -= len(frame)
-            self._serve(frame, now)
+        if waiting:
+            ends = time.monotonic() + PIPELINED
+            while waiting and (self.state is _READY or self.state is _READING):
+                frame = waiting.popleft()
+                self._waiting_bytes -= len(frame)
+                self._serve(frame, now)
+                if time.monotonic() > ends and waiting and self._takes_turns():
+                    break
         if self.state is _READY or self.state is _READING:
             self._waiting = _NOTHING
             self.state = _READING if self._splitter.unfinished else _READY
@@ -338,6 +362,21 @@ class Session:
                 self.transport.resume()
         elif self.state is not _CLOSED and self._waiting_bytes + len(self._splitter.unfinished) > WAITING_BYTES:
             self.transport.pause()
+
+    def _takes_turns(self) -> bool:
+        """Let others be served before the rest of the pipelined requests, if this session may serve them at all."""
+        parts = self.node.parts
+        if parts is None or not (self.state is _READY or self.state is _READING):
+            return False
+        self.state = _BUSY
+        parts.add(_Rest(self))
+        return True
+
+    def serve_rest(self, now: float) -> None:
+        """Serve pipelined requests that have waited for their turn."""
+        if self.state is _BUSY and self.exchange is None:
+            self.state = _READY
+            self._go_on(now)
 
     def _must_wait(self, frame: bytes) -> bool:
         parts = self.node.parts

@@ -28,8 +28,9 @@ TIMER_GRAIN: Final = 0.001
 """Seconds that timers may be late, as in Kafka's own timer."""
 
 
-STOOD_STILL: Final = 0.5
-"""A timer this many seconds late, or later, is late because the process stood still."""
+STOOD_STILL: Final = 0.1
+"""A timer this many seconds late, or later, is late because the process stood still: for longer than that, since it may
+have stood still before the timer was due."""
 READING: Final = 0.1
 """Seconds to read the sockets after a standstill, before timers fire."""
 RETRY: Final = 0.05

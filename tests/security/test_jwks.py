@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import socket
 import threading
 import time
 from base64 import urlsafe_b64encode
@@ -148,6 +149,25 @@ def test_an_unknown_key_id_asks_for_the_keys_again(keys: Path, monkeypatch: pyte
         with pytest.raises(InvalidToken):
             made.validated(signed(CLAIMS, OTHER, kid=f"k{number}"), NOW)
     assert (len(asked), len(made._unknown)) == (41, 16)
+
+
+def test_an_issuer_that_answers_no_http_changes_nothing(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = loaded(keys)
+    with socket.create_server(("127.0.0.1", 0)) as garbling:
+        thread = threading.Thread(target=answer_garbage, args=(garbling,))
+        thread.start()
+        made.url = f"http://127.0.0.1:{garbling.getsockname()[1]}/keys"
+        with pytest.raises(ValueError, match=r"cannot be read: no JSON Web Key Set"):
+            made.load()
+        thread.join()
+    assert made.validated(signed(CLAIMS), NOW)[0] == "alice"
+
+
+def answer_garbage(garbling: socket.socket) -> None:
+    connection, _ = garbling.accept()
+    with connection:
+        connection.recv(65_536)
+        connection.sendall(b"garbage\r\n\r\n")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"keys": 1}', '{"keys": []}', '{"keys": [{"kty": "oct", "k": "AA"}]}'])

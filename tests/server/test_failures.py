@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,7 @@ from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.exchange import Exchange
+from kafka_shim.server.reactor import Reactor
 from kafka_shim.server.session import Session
 from kafka_shim.server.table import Endpoint
 from tests.server.test_session import heartbeat, in_group
@@ -399,6 +403,27 @@ async def test_store_that_raises_fails_its_batch_and_takes_the_next(monkeypatch:
     store.close()
 
 
+async def test_answers_after_a_batch_that_raise_let_the_next_batch_be_written(
+    monkeypatch: Patch, tmp_path: Path
+) -> None:
+    store = SqliteStore(tmp_path / "store.db", 50)
+    store.open()
+    made = cluster(store, {"orders": 1})
+    wire = Wire(made)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(made.durability.run)
+        wire.receive(request(commit("g"), 7))
+        with monkeypatch.context() as raising:
+            raising.setattr(made.durability, "settle", mistaken)
+            await made.durability.flushed()
+        wire.receive(request(commit("g"), 7))
+        await made.durability.flushed()
+        assert len(wire.answers()) == 2
+        nursery.cancel_scope.cancel()
+    assert made.failures.by_border == {"effect": 1}
+    store.close()
+
+
 async def test_metrics_count_failures_by_border(monkeypatch: Patch) -> None:
     wire = Wire(cluster())
     listing = request(ListGroupsRequest(), 4)
@@ -418,3 +443,20 @@ async def test_failure_of_one_line_has_its_traceback_once(caplog: pytest.LogCapt
             wire.receive(request(HeartbeatRequest("g", 1, f"m-{number}"), 4))
             assert read(wire.answers()[0], HeartbeatResponse, 4)[1].error_code == -1
     assert [bool(record.exc_info) for record in caplog.records] == [True, False, False]
+
+
+async def test_no_descriptor_to_refuse_a_connection_with_ends_no_server(monkeypatch: Patch) -> None:
+    def none_left(*_: Any) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    served = Reactor(cluster())
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            listening.setblocking(False)
+            with monkeypatch.context() as raising:
+                raising.setattr(os, "open", none_left)
+                for _ in range(2):
+                    served._turn_away(listening)
+            served._turn_away(listening)
+    finally:
+        served.close()

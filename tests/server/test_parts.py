@@ -31,7 +31,7 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.types import Array, Blob, Nested
 from kafka_shim.conformance.record_batch import record_batch
-from kafka_shim.server import exchange, parts
+from kafka_shim.server import exchange, parts, session
 from kafka_shim.server.parts import Parts
 from kafka_shim.server.requests import REQUESTS
 from tests.hostile.serving import request_bytes, serving
@@ -253,6 +253,36 @@ def test_long_frame_waits_for_its_turn_undecoded() -> None:
     assert [answer[:4] for answer in wire.answers()] == [(number).to_bytes(4) for number in (1, 2)]
     wire.receive(heartbeat)
     assert [answer[:4] for answer in wire.answers()] == [(2).to_bytes(4)]
+
+
+def test_pipelined_requests_take_turns_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "PIPELINED", -1.0)
+    wire = Wire(cluster())
+    waiting = Waiting(wire)
+    heartbeats = [request(HeartbeatRequest("g", 1, "m"), 3, number) for number in range(1, 6)]
+    wire.receive(b"".join(heartbeats[:4]))
+    assert len(wire.answers()) == 1
+    waiting.turn()
+    wire.receive(heartbeats[4])
+    sent = wire.answers()
+    while waiting._exchanges:
+        waiting.turn()
+        sent += wire.answers()
+        assert len(sent) <= 4
+    assert [int.from_bytes(answer[:4]) for answer in sent] == [2, 3, 4, 5]
+    wire.receive(heartbeats[0])
+    assert len(wire.answers()) == 1
+
+
+def test_client_that_goes_between_its_pipelined_requests_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "PIPELINED", -1.0)
+    wire = Wire(cluster())
+    waiting = Waiting(wire)
+    wire.receive(request(HeartbeatRequest("g", 1, "m"), 3) * 3)
+    wire.close()
+    waiting.turn()
+    assert not waiting._exchanges
+    assert len(wire.answers()) == 1
 
 
 HUGE_REQUEST = request(
