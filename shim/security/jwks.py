@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from http.client import HTTPException
 from typing import Any, Final
 
 from kafka_shim.security.oauthbearer import InvalidToken, time_of
@@ -44,8 +43,14 @@ def read(url: str) -> bytes:
     """Return the keys behind a URL. Raises OSError, ValueError."""
     from urllib.request import urlopen  # slow to import, and few servers have keys
 
-    with urlopen(url, timeout=TIMEOUT) as answer:
-        data: bytes = answer.read(MAX_BYTES + 1)
+    try:
+        with urlopen(url, timeout=TIMEOUT) as answer:
+            data: bytes = answer.read(MAX_BYTES + 1)
+    except (OSError, ValueError):
+        raise
+    except Exception as error:
+        # An answer that is no HTTP raises neither.
+        raise ValueError("the answer is no HTTP") from error
     if len(data) > MAX_BYTES:
         raise ValueError("the set of keys is too long")
     return data
@@ -85,7 +90,7 @@ class Jwks:
             entries = document["keys"]
             if not isinstance(entries, list):
                 raise TypeError(entries)
-        except (OSError, HTTPException, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             cause = getattr(error, "reason", error)
             reason = getattr(cause, "strerror", None) or (
                 cause if isinstance(error, OSError) else "no JSON Web Key Set"
