@@ -9,7 +9,9 @@ noticed at the next one. After Kafka's `maybeUpdateRegularExpressions` and `hand
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
+from itertools import takewhile
 from math import inf
 from typing import Final
 
@@ -126,10 +128,14 @@ class Resolution:
 
     def compute(self) -> dict[str, ResolvedRegex]:
         return {
-            each: ResolvedRegex(matches(each, self._topics), RESOLVED_HERE, self._wall_ms)
+            each: ResolvedRegex(matches(each, self._needed_topics()), RESOLVED_HERE, self._wall_ms)
             for each in self._patterns
             if self._is_needed
         }
+
+    def _needed_topics(self) -> Iterator[str]:
+        """Return the topics until nobody needs the result: one pattern may take minutes for all of them."""
+        return takewhile(lambda topic: self._is_needed, self._topics)
 
     def stop(self) -> None:
         self._is_needed = False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 
@@ -11,6 +12,7 @@ from kafka_shim.apis.consumer_protocol import ConsumerProtocolAssignment, TopicP
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.groups.assignors.spec import AssignorError
 from kafka_shim.groups.consumer.migration.conversion import MANY_MEMBERS
+from kafka_shim.groups.consumer.patterns import Resolution
 from kafka_shim.groups.consumer.target import LARGE
 from kafka_shim.groups.interface import Computation
 from tests.groups.consumer.context import GROUP, Cluster
@@ -164,6 +166,23 @@ def test_a_pattern_with_many_names_is_resolved_elsewhere() -> None:
 @pytest.mark.parametrize("pattern", ["t1.*", ".*", "orders-(eu|us)-[0-9]+", "t|" * 50 + "t"])
 def test_an_ordinary_pattern_over_a_few_hundred_topics_is_resolved_at_once(pattern: str) -> None:
     assert not of_pattern(pattern, [f"topic-{number}-of-orders" for number in range(200)])
+
+
+def test_a_resolution_stops_within_a_pattern() -> None:
+    cluster = Offloading()
+    cluster.joins("a")
+    seen = []
+
+    def topics() -> Iterator[str]:
+        for number in range(100):
+            seen.append(number)
+            if number == 3:
+                resolution.stop()
+            yield f"t{number}"
+
+    resolution = Resolution(cluster.consumer_group, ["t.*", "t1.*"], cast("list[str]", topics()), 0)
+    resolution.compute()
+    assert seen == [0, 1, 2, 3]
 
 
 def test_a_new_group_is_made_with_its_computed_assignment() -> None:
