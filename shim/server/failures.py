@@ -37,7 +37,7 @@ class Border(StrEnum):
     LISTENER = "listener"
     """A listener of trace events: it misses the events of one tick."""
     COMPUTATION = "computation"
-    """A computation in a worker thread, or the work that follows it."""
+    """A computation in a worker thread, the thread itself, or the work that follows."""
     TICK = "tick"
     """The end of a tick, when records and answers are handed on."""
     PARTITION = "partition"
