@@ -51,7 +51,8 @@ class Border(StrEnum):
     PEER = "peer"
     """A request to another process: it has no answer."""
     LABORATORY = "laboratory"
-    """An action of a puppet: the puppet acts no more until an answer or a test makes it."""
+    """An action of a puppet: the puppet acts no more until an answer or a test makes it. The delayed act of a fault:
+    its client has no answer."""
 
 
 class Failures:
