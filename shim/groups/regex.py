@@ -1,4 +1,4 @@
-"""Regular expressions in subscriptions: validation, and matching of topic names.
+"""Regular expressions of clients: validation, and matching of names, which are those of topics or transactional ids.
 
 The syntax is RE2's: Kafka uses RE2J, this module the library that RE2J was ported from. A pattern has to match a whole
 name.
@@ -7,7 +7,7 @@ name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -17,6 +17,16 @@ MAX_PATTERN: Final = 4096
 """Characters of a pattern. Kafka has no bound, but a compiler needs a second for some patterns of 26,000 characters."""
 MAX_MEMORY: Final = 2**20
 """Bytes of a compiled pattern and of its matching."""
+LARGE: Final = 500_000
+"""Steps from which on another thread matches. A step takes about 10 ns at most, far less with most patterns."""
+MAX_STEPS: Final = 50_000_000
+"""Steps of one match, where texts may be long: a match cannot be interrupted, and the end of the process waits."""
+_STEPS_TO_BEGIN: Final = 250
+"""Steps that matching one text costs beside its characters."""
+_STEPS_TO_COMPILE: Final = 60
+"""Steps to compile an instruction of a pattern."""
+_NAMES_IN_STEP: Final = 64
+"""Groups with a name that the library copies within a step."""
 
 
 class RegexError(ValueError):
@@ -37,6 +47,8 @@ def compiled(pattern: str) -> Any:
         raise RegexError("invalid escape sequence: `\\C`")
     options = re2.Options()
     options.max_mem = MAX_MEMORY
+    # Without groups the fast algorithms of the library suffice more often. Groups with a name remain.
+    options.never_capture = True
     options.log_errors = False
     try:
         return re2.compile(pattern, options)
@@ -45,11 +57,42 @@ def compiled(pattern: str) -> Any:
         raise RegexError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
 
 
-def matches(pattern: str, topics: Iterable[str]) -> frozenset[str]:
-    """Return the topics that the pattern matches; none if the pattern is invalid here, though a newer coordinator
+def is_large(patterns: Sequence[str], texts: Sequence[str]) -> bool:
+    """True if matching takes `LARGE` steps or may take more: instructions of the compiled patterns times bytes of the
+    texts."""
+    steps = _STEPS_TO_BEGIN * len(patterns) * len(texts)
+    if steps >= LARGE:
+        return True
+    length = _STEPS_TO_COMPILE
+    for each in texts:
+        length += len(each.encode())
+        if length >= LARGE:
+            return True
+    for each in patterns:
+        steps += _instructions(each) * length
+        if steps >= LARGE:
+            return True
+    return False
+
+
+def takes_too_long(pattern: str, text: str) -> bool:
+    """True if this match may take more than `MAX_STEPS`."""
+    return _instructions(pattern) * len(text.encode()) > MAX_STEPS
+
+
+def _instructions(pattern: str) -> int:
+    try:
+        program = compiled(pattern)
+    except RegexError:
+        return 0
+    return int(program.programsize * (_NAMES_IN_STEP + program.groups) // _NAMES_IN_STEP)
+
+
+def matches(pattern: str, texts: Iterable[str]) -> frozenset[str]:
+    """Return the texts that the pattern matches; none if the pattern is invalid here, though a newer coordinator
     accepted it."""
     try:
         match = compiled(pattern).fullmatch
     except RegexError:
         return frozenset()
-    return frozenset(topic for topic in topics if match(topic))
+    return frozenset(text for text in texts if match(text))

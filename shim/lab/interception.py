@@ -25,6 +25,7 @@ from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab.conditions import Conditions
+from kafka_shim.server.failures import Border
 from kafka_shim.server.trace import error_in
 
 if TYPE_CHECKING:
@@ -254,7 +255,10 @@ def later_in(nursery: trio.Nursery, cluster: Cluster) -> Later:
     async def sleep(seconds: float, do: Callable[[float], None]) -> None:
         await trio.sleep(seconds)
         now = cluster.clock()
-        do(now)
+        try:
+            do(now)
+        except Exception as error:
+            cluster.failures.note(Border.LABORATORY, "the delayed act of a fault", error)
         cluster.settle(now)
 
     return lambda seconds, do: nursery.start_soon(sleep, seconds, do)

@@ -89,7 +89,12 @@ class Computations:
 
         async def compute() -> None:
             with limit:
-                results.append(await trio.to_thread.run_sync(self.result, number, abandon_on_cancel=True))
+                try:
+                    results.append(await trio.to_thread.run_sync(self.result, number, abandon_on_cancel=True))
+                except Exception as error:
+                    # The system has no thread left. `result` catches all errors of the computation itself.
+                    self._failures.note(Border.COMPUTATION, "the thread of a computation", error)
+                    results.append(error)
             ended.set()
 
         async with trio.open_nursery() as nursery:

@@ -37,7 +37,7 @@ class Border(StrEnum):
     LISTENER = "listener"
     """A listener of trace events: it misses the events of one tick."""
     COMPUTATION = "computation"
-    """A computation in a worker thread, or the work that follows it."""
+    """A computation in a worker thread, the thread itself, or the work that follows."""
     TICK = "tick"
     """The end of a tick, when records and answers are handed on."""
     PARTITION = "partition"
@@ -51,7 +51,8 @@ class Border(StrEnum):
     PEER = "peer"
     """A request to another process: it has no answer."""
     LABORATORY = "laboratory"
-    """An action of a puppet: the puppet acts no more until an answer or a test makes it."""
+    """An action of a puppet: the puppet acts no more until an answer or a test makes it. The delayed act of a fault:
+    its client has no answer."""
 
 
 class Failures:

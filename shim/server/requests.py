@@ -284,7 +284,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         lambda r, c: c.broker.transaction_views.describe(r), (transaction(DESCRIBE, lambda r: r.transactional_ids),),
         divided=by("transactional_ids", "transaction_states", repeats=True)),
     ApiKey.LIST_TRANSACTIONS: Row(
-        lambda r, c: c.broker.transaction_views.list_ids(r, c.arrived), (transaction(DESCRIBE, lambda r: []),)),
+        lambda r, c: c.broker.transaction_views.list_ids(r, c.arrived, c), (transaction(DESCRIBE, lambda r: []),)),
     ApiKey.WRITE_TXN_MARKERS: Row(
         lambda r, c: c.broker.transactions.write_txn_markers(r, c.arrived), (cluster(CLUSTER_ACTION),)),
 }

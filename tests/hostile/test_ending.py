@@ -185,6 +185,26 @@ def test_end_while_patterns_are_resolved_is_orderly(tmp_path: Path, store: str, 
         assert server.process.wait(30) == 0, server.log_lines()[-5:]
 
 
+@pytest.mark.second_stage("its time")
+def test_end_while_one_pattern_takes_long_is_orderly(tmp_path: Path) -> None:
+    with serving(tmp_path, "--store", "memory:") as server, server.connect() as peer:
+        for number in range(2):
+            topics = [CreatableTopic("ab" * 121 + f"{number}{each:04}", 1, 1) for each in range(2500)]
+            peer.ask(CreateTopicsRequest(topics, 30_000), 7)
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            "g",
+            str(uuid.UUID(int=1)),
+            0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_regex="((a|b)?){900}",
+            topic_partitions=[],
+        )
+        assert peer.ask(heartbeat, 1).error_code == 0
+        assert peer.ask(heartbeat, 1).error_code == 0, "the loop goes on"
+        server.process.terminate()
+        assert server.process.wait(30) == 0, server.log_lines()[-5:]
+
+
 def test_log_of_a_repeated_failure_has_one_traceback(server: Serving) -> None:
     """A client cannot fill the log with tracebacks."""
     with server.connect() as peer:

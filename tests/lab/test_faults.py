@@ -1,7 +1,7 @@
 """Faults and barriers: their effects on requests, and their conditions."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -14,8 +14,10 @@ from kafka_shim.apis.streams_group_topology_description_update import (
     TopologyDescription,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.server.exchange import Exchange
 from kafka_shim.testing import CoordinatorServer, NotReached, UnfiredFaults, Unmatchable
 from tests.server.wire import Client, request
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -171,6 +173,24 @@ def test_a_delayed_answer_was_applied_before(server: CoordinatorServer) -> None:
     server.puppet("billing", ["orders"])
     assert server.group("billing").next("assignment")["leader_ms"] < 50
     server.group("billing").stable(members=1)
+
+
+@pytest.mark.parametrize(
+    "fault", [{"action": "delay", "seconds": 0.01, "applied": True}, {"action": "slow", "bytes_per_second": 100}]
+)
+def test_a_delayed_act_that_raises_leaves_the_server_running(
+    server: CoordinatorServer, monkeypatch: pytest.MonkeyPatch, fault: dict[str, Any]
+) -> None:
+    def spoilt(*arguments: object) -> NoReturn:
+        raise RuntimeError("a mistake of ours")
+
+    server.fault(api="DeleteGroups", **fault)
+    failures = server.server.cluster.failures
+    with Client(server.bootstrap) as unlucky, Client(server.bootstrap) as other, monkeypatch.context() as patch:
+        patch.setattr(Exchange, "deliver", spoilt)
+        unlucky.socket.sendall(request(DeleteGroupsRequest(["g"]), 0))
+        until(lambda: server.call(lambda: failures.by_border) == {"laboratory": 1})
+        assert other.ask(FindCoordinatorRequest("g"), 0, FindCoordinatorResponse).error_code == 0
 
 
 def test_a_puppet_waits_for_the_whole_of_a_slow_answer(server: CoordinatorServer) -> None:

@@ -14,7 +14,9 @@ import trio
 import trio.testing
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_shim.apis.list_transactions import ListTransactionsRequest
 from kafka_shim.broker.topics import Node as Address
+from kafka_shim.groups import regex
 from kafka_shim.groups.consumer.target import LARGE
 from kafka_shim.lab.barriers import Barriers
 from kafka_shim.lab.faults import CLOSE_MOMENTS
@@ -251,6 +253,32 @@ def test_computations_of_worker_threads_are_replayed(tmp_path: Path) -> None:
     assert replay.answers == 3
     assert trace_of(tmp_path, "again.jsonl") == trace_of(tmp_path, "trace.jsonl")
     assert records_of(replay.store) == records_of(store)
+
+
+def test_a_listing_that_waits_for_a_worker_thread_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regex, "LARGE", 0)
+    path = tmp_path / "journal.jsonl"
+
+    async def main() -> None:
+        with Journal(path) as journal:
+            cluster = make_cluster([Address(1, "localhost", 9092)], ClusterConfig(journal=journal), MemoryStore())
+            async with trio.open_nursery() as nursery:
+                await nursery.start(cluster.run)
+                with TraceFile(tmp_path / "trace.jsonl", cluster, 1 << 20):
+                    line, now = Line(cluster), cluster.clock()
+                    line.session.receive(request(ListTransactionsRequest([], [], -1, "a.*"), 2), now)
+                    cluster.settle(now)
+                    assert not line.answered.is_set()
+                    with trio.fail_after(60):
+                        await line.answered.wait()
+                nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    replay = Replay(path.read_bytes().splitlines(keepends=True), tmp_path / "again.jsonl")
+    replay.run()
+    replay.close()
+    assert replay.answers == 1
+    assert trace_of(tmp_path, "again.jsonl") == trace_of(tmp_path, "trace.jsonl")
 
 
 def test_partition_that_raised_is_loaded_again_in_the_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import threading
 from contextlib import ExitStack
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
@@ -84,6 +85,41 @@ def test_end_of_the_process_stops_a_computation_and_waits_for_its_thread() -> No
 
     trio.run(main)
     assert notes == [("stop one", True), ("compute one", False)]
+
+
+def test_a_computation_without_a_thread_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes: list[tuple[str, bool]] = []
+    gate = threading.Event()
+    gate.set()
+    failures = Failures()
+    to_thread = trio.to_thread.run_sync
+
+    async def without_thread(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(trio.to_thread, "run_sync", to_thread)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", without_thread)
+
+    async def main() -> None:
+        outbox = Outbox()
+        done = trio.Event()
+
+        def settle(now: float) -> None:
+            if len(notes) == 3:
+                done.set()
+
+        computations = Computations(outbox, trio.current_time, lambda now: None, settle, failures, Unjournaled())
+        outbox.computations = [Noted(gate, notes, "one"), Noted(gate, notes, "two")]
+        computations.take()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(computations.run)
+            with trio.fail_after(60):
+                await done.wait()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert notes == [("finish can't start new thread", True), ("compute two", False), ("finish two", True)]
+    assert failures.by_border == {"computation": 1}
 
 
 def test_the_interpreter_changes_threads_often_until_the_last_computation_ends() -> None:

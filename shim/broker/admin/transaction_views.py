@@ -6,7 +6,8 @@ Sources: KIP-664, KIP-994, KIP-1152; Kafka's TransactionCoordinator and ReplicaM
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from itertools import takewhile
+from typing import Final
 
 from kafka_shim.apis.describe_producers import (
     DescribeProducersRequest,
@@ -26,7 +27,9 @@ from kafka_shim.apis.list_transactions import TransactionState as ListedTransact
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.topics import Topics, name_refusal
-from kafka_shim.groups.regex import RegexError, compiled
+from kafka_shim.groups.interface import PARKED, Parked
+from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.regex import RegexError, compiled, is_large, matches, takes_too_long
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.transactional_ids import Status, Transaction
 
@@ -55,17 +58,19 @@ class TransactionViews:
             transaction_states=[self._state(each) for each in request.transactional_ids]
         )
 
-    def list_ids(self, request: ListTransactionsRequest, now: float) -> ListTransactionsResponse:
+    def list_ids(
+        self, request: ListTransactionsRequest, now: float, exchange: object
+    ) -> ListTransactionsResponse | Parked:
         """List the ids that pass all filters. COORDINATOR_LOAD_IN_PROGRESS (14) while any are loaded,
-        INVALID_REGULAR_EXPRESSION (128)."""
+        INVALID_REGULAR_EXPRESSION (128). Parks the `exchange` if matching may take long."""
         states = {*STATES.values(), *_STATES_WITHOUT_ID}
         response = ListTransactionsResponse(
             unknown_state_filters=[each for each in request.state_filters if each not in states]
         )
-        pattern = None
-        if request.transactional_id_pattern:
+        pattern = request.transactional_id_pattern
+        if pattern:
             try:
-                pattern = compiled(request.transactional_id_pattern)
+                compiled(pattern)
             except RegexError:
                 response.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
                 return response
@@ -74,11 +79,18 @@ class TransactionViews:
             return response
         for shard in self._groups.shards.values():
             for transactional_id, transaction in shard.transactions.items():
-                if _passes(request, pattern, transactional_id, transaction, shard.wall_ms(now)):
+                if _passes(request, transaction, shard.wall_ms(now)):
                     response.transaction_states.append(
                         ListedTransaction(transactional_id, transaction.producer_id, STATES[transaction.status])
                     )
-        return response
+        if not pattern:
+            return response
+        outbox = self._groups.outbox
+        listing = Listing(outbox, exchange, response, pattern)
+        if outbox.offloads and is_large([pattern], listing.ids):
+            outbox.computations.append(listing)
+            return PARKED
+        return listing.answer(listing.compute())
 
     def _state(self, transactional_id: str) -> TransactionState:
         if not transactional_id:
@@ -104,17 +116,49 @@ class TransactionViews:
         )
 
 
-def _passes(
-    request: ListTransactionsRequest, pattern: Any, transactional_id: str, transaction: Transaction, now_ms: int
-) -> bool:
+class Listing:
+    """Matching of ids with a pattern, and the answer with those that match. Implements `Computation`."""
+
+    def __init__(self, outbox: Outbox, exchange: object, response: ListTransactionsResponse, pattern: str) -> None:
+        self.ids = [each.transactional_id for each in response.transaction_states]
+        self._outbox = outbox
+        self._exchange = exchange
+        self._response = response
+        self._pattern = pattern
+        self._is_needed = True
+
+    def compute(self) -> frozenset[str] | None:
+        """Return the ids that match; None if the pattern is too large for one of them."""
+        if any(takes_too_long(self._pattern, each) for each in self.ids):
+            return None
+        return matches(self._pattern, takewhile(lambda each: self._is_needed, self.ids))
+
+    def stop(self) -> None:
+        self._is_needed = False
+
+    def finish(self, result: frozenset[str] | Exception | None, now: float) -> None:
+        self._outbox.reply_at_once(self._exchange, self.answer(result))
+
+    def answer(self, result: frozenset[str] | Exception | None) -> ListTransactionsResponse:
+        response = self._response
+        matching = result if isinstance(result, frozenset) else frozenset()
+        response.transaction_states = [
+            each for each in response.transaction_states if each.transactional_id in matching
+        ]
+        if result is None:
+            response.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
+        elif isinstance(result, Exception):
+            response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        return response
+
+
+def _passes(request: ListTransactionsRequest, transaction: Transaction, now_ms: int) -> bool:
     if request.state_filters and STATES[transaction.status] not in request.state_filters:
         return False
     if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
         return False
     # An id without a transaction passes every duration, as in Kafka.
-    if request.duration_filter >= 0 and now_ms - transaction.started_ms <= request.duration_filter:
-        return False
-    return pattern is None or pattern.fullmatch(transactional_id) is not None
+    return request.duration_filter < 0 or now_ms - transaction.started_ms > request.duration_filter
 
 
 def describe_producers(request: DescribeProducersRequest, node_id: int, topics: Topics) -> DescribeProducersResponse:

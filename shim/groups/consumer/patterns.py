@@ -9,7 +9,9 @@ noticed at the next one. After Kafka's `maybeUpdateRegularExpressions` and `hand
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
+from itertools import takewhile
 from math import inf
 from typing import Final
 
@@ -21,12 +23,10 @@ from kafka_shim.groups.consumer.states import TimerKind
 from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.records import Record
 from kafka_shim.groups.interface import Refusal
-from kafka_shim.groups.regex import RegexError, compiled, matches
+from kafka_shim.groups.regex import RegexError, compiled, is_large, matches
 from kafka_shim.trace.causes import Cause
 
 LEAST_INTERVAL_MS: Final = 10_000
-LARGE: Final = 10_000
-"""Number of pairs of a pattern and a topic from which on another thread resolves them."""
 
 
 class PatternChange(Enum):
@@ -99,11 +99,12 @@ def due(group: ConsumerGroup) -> float:
 
 
 def resolve(group: ConsumerGroup, now: float) -> None:
-    """Resolve the patterns; in another thread if there are many."""
+    """Resolve the patterns; in another thread if that may take long."""
     shard = group.shard
     group.patterns_stale = False
-    resolution = Resolution(group, list(group.subscriptions.patterns), shard.topics.names(), shard.wall_ms(now))
-    if shard.outbox.offloads and resolution.size >= LARGE:
+    patterns, topics = list(group.subscriptions.patterns), shard.topics.names()
+    resolution = Resolution(group, patterns, topics, shard.wall_ms(now))
+    if shard.outbox.offloads and is_large(patterns, topics):
         group.resolves = True
         shard.outbox.computations.append(resolution)
     else:
@@ -125,17 +126,16 @@ class Resolution:
         self._with_news: set[str] = set()
         """The patterns of which a member now sees other topics."""
 
-    @property
-    def size(self) -> int:
-        """Number of pairs of a pattern and a topic."""
-        return len(self._patterns) * len(self._topics)
-
     def compute(self) -> dict[str, ResolvedRegex]:
         return {
-            each: ResolvedRegex(matches(each, self._topics), RESOLVED_HERE, self._wall_ms)
+            each: ResolvedRegex(matches(each, self._needed_topics()), RESOLVED_HERE, self._wall_ms)
             for each in self._patterns
             if self._is_needed
         }
+
+    def _needed_topics(self) -> Iterator[str]:
+        """Return the topics until nobody needs the result: one pattern may take minutes for all of them."""
+        return takewhile(lambda topic: self._is_needed, self._topics)
 
     def stop(self) -> None:
         self._is_needed = False

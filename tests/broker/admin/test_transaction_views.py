@@ -8,6 +8,7 @@ from kafka_shim.apis.describe_producers import DescribeProducersRequest, Produce
 from kafka_shim.apis.describe_transactions import DescribeTransactionsRequest, TopicData, TransactionState
 from kafka_shim.apis.list_transactions import ListTransactionsRequest
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.interface import PARKED, Computation
 from tests.broker.context import EPOCH_MS
 from tests.broker.transacting import Transacting
 
@@ -109,6 +110,46 @@ class TestList:
         assert len(listed(several, [], [], -1, "")) == 3
         answer = several.ask("ListTransactions", ListTransactionsRequest([], [], -1, "["), 2)
         assert (answer.error_code, answer.transaction_states) == (ErrorCode.INVALID_REGULAR_EXPRESSION, [])
+
+    def matched_elsewhere(self, broker: Transacting, pattern: str) -> Computation:
+        """The computation of a listing with this pattern."""
+        broker.outbox.offloads = True
+        assert broker.ask("ListTransactions", ListTransactionsRequest([], [], -1, pattern), 2) is PARKED
+        (computation,) = broker.outbox.computations
+        return computation
+
+    def test_a_short_pattern_is_matched_at_once(self, several: Transacting) -> None:
+        several.outbox.offloads = True
+        assert listed(several, [], [], -1, "open-[12]") == [("open-1", "Ongoing"), ("open-2", "Ongoing")]
+
+    def test_a_pattern_that_takes_long_is_matched_elsewhere(self, several: Transacting) -> None:
+        several.init("a" * 10_000)
+        computation = self.matched_elsewhere(several, "(.*a.*){50}|open-1")
+        computation.finish(computation.compute(), several.now)
+        (reply,) = several.outbox.replies
+        assert reply.response.error_code == 0
+        assert {each.transactional_id for each in reply.response.transaction_states} == {"a" * 10_000, "open-1"}
+
+    def test_a_pattern_that_is_too_large_for_an_id_is_refused(self, several: Transacting) -> None:
+        several.init("a" * 32_767)
+        computation = self.matched_elsewhere(several, "(.*a.*){200}")
+        computation.finish(computation.compute(), several.now)
+        (reply,) = several.outbox.replies
+        assert reply.response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+        assert reply.response.transaction_states == []
+
+    def test_a_failed_computation_is_an_error_of_the_server(self, several: Transacting) -> None:
+        several.init("a" * 32_767)
+        self.matched_elsewhere(several, "(.*a.*){200}").finish(RuntimeError(), several.now)
+        (reply,) = several.outbox.replies
+        assert reply.response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert reply.response.transaction_states == []
+
+    def test_matching_stops_when_the_process_ends(self, several: Transacting) -> None:
+        several.init("a" * 10_000)
+        computation = self.matched_elsewhere(several, "(.*a.*){50}")
+        computation.stop()
+        assert computation.compute() == frozenset()
 
     def test_while_any_are_loaded(self, several: Transacting) -> None:
         several.service.unload(0, several.now)

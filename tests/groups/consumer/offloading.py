@@ -13,7 +13,8 @@ from kafka_shim.apis.consumer_group_heartbeat import (
 )
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_shim.apis.join_group import error as join_refused
-from kafka_shim.groups.consumer import patterns, target
+from kafka_shim.groups import regex
+from kafka_shim.groups.consumer import target
 from kafka_shim.groups.interface import PARKED, Client
 from tests.groups.consumer.context import GROUP, HOST, Cluster
 from tests.groups.context import Reply, subscription
@@ -104,7 +105,7 @@ class Elsewhere(Offloading):
 
     def advance(self, ms: float) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(patterns, "LARGE", 0)
+            patch.setattr(regex, "LARGE", 0)
             super().advance(ms)
             self.drain()
 

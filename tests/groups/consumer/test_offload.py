@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_shim.apis.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, assignment_to_bytes
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.groups.assignors.spec import AssignorError
 from kafka_shim.groups.consumer.migration.conversion import MANY_MEMBERS
+from kafka_shim.groups.consumer.patterns import Resolution
 from kafka_shim.groups.consumer.target import LARGE
+from kafka_shim.groups.interface import Computation
 from tests.groups.consumer.context import GROUP, Cluster
 from tests.groups.consumer.offloading import Offloading
 from tests.groups.consumer.safety import check_records
@@ -138,6 +143,46 @@ def test_patterns_over_many_topics_are_resolved_elsewhere() -> None:
     assert cluster.consumer_group.group_epoch == 2
     assert cluster.ask("a", 1, topic_partitions=[]).member_epoch == 2
     assert cluster.assigned() == {"a": 1111}
+
+
+def of_pattern(pattern: str, topics: list[str]) -> list[Computation]:
+    """The computations that a group with a pattern leaves to others."""
+    cluster = Offloading(**dict.fromkeys(topics, 1))
+    cluster.joins("a", server_assignor=None, subscribed_topic_names=None, subscribed_topic_regex=pattern)
+    cluster.advance(0)
+    return cluster.outbox.computations
+
+
+def test_a_pattern_that_takes_long_is_resolved_elsewhere_though_topics_are_few() -> None:
+    assert of_pattern("((a|b)?){900}", ["a" * 248, "b" * 248])
+
+
+def test_a_pattern_with_many_names_is_resolved_elsewhere() -> None:
+    names = "".join(f"(?P<n{number}>a?)" for number in range(250))
+    assert of_pattern(names, ["a" * 248])
+    assert not of_pattern(names.replace("?P<n", "").replace(">", ""), ["a" * 248])
+
+
+@pytest.mark.parametrize("pattern", ["t1.*", ".*", "orders-(eu|us)-[0-9]+", "t|" * 50 + "t"])
+def test_an_ordinary_pattern_over_a_few_hundred_topics_is_resolved_at_once(pattern: str) -> None:
+    assert not of_pattern(pattern, [f"topic-{number}-of-orders" for number in range(200)])
+
+
+def test_a_resolution_stops_within_a_pattern() -> None:
+    cluster = Offloading()
+    cluster.joins("a")
+    seen = []
+
+    def topics() -> Iterator[str]:
+        for number in range(100):
+            seen.append(number)
+            if number == 3:
+                resolution.stop()
+            yield f"t{number}"
+
+    resolution = Resolution(cluster.consumer_group, ["t.*", "t1.*"], cast("list[str]", topics()), 0)
+    resolution.compute()
+    assert seen == [0, 1, 2, 3]
 
 
 def test_a_new_group_is_made_with_its_computed_assignment() -> None:
