@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
-from itertools import groupby
 from math import inf
 from typing import Final, NamedTuple
 
@@ -232,7 +231,7 @@ class SharePartition:
         acquired, size = 0, batch.last - batch.first + 1
         most = size if reader.whole_batches else left
         throttled: int | None = None
-        for run in list(batch.between(first, last)):
+        for run in batch.between(first, last):
             if run.state is not RecordState.AVAILABLE:
                 continue
             is_last_delivery = run.count == self.most_deliveries - 1 and self.most_deliveries > _LEAST_THROTTLE
@@ -376,16 +375,11 @@ class SharePartition:
                 raise Refused(ErrorCode.INVALID_RECORD_STATE, _NO_OFFSET)
             if run.member_id != member_id:
                 raise Refused(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of offset")
-            if len(said.types) == 1:
-                yield run, Acknowledge(said.types[0])
-                continue
-            types = said.types[run.first - said.first : run.last - said.first + 1]
-            at = run.first
-            for kind, alike in groupby(types):
-                end = at + sum(1 for _ in alike)
-                for part in batch.between(at, end - 1):
-                    yield part, Acknowledge(kind)
-                at = end
+        types, base = said.types, said.first
+        is_one = len(types) == 1
+        starts = () if is_one else [at for at in range(first + 1, last + 1) if types[at - base] != types[at - base - 1]]
+        for run in batch.between(first, last, starts):
+            yield run, Acknowledge(types[0 if is_one else run.first - base])
 
     # Letting go
 
