@@ -57,6 +57,10 @@ class Sender(NamedTuple):
     producer_epoch: int
 
 
+Additions: TypeAlias = dict[Sender, dict[TopicPartition, None]]
+"""The partitions that one request adds to the transactions of producers."""
+
+
 class Verification(NamedTuple):
     """A question to the transaction coordinator `node_id` of another process: are these partitions part of the
     transaction? With some values of `supported_operation` it adds them instead (KIP-890)."""
@@ -194,6 +198,14 @@ class Transactions:
         Return an error for all, or none and the partitions that are missing. Errors: INVALID_REQUEST (42),
         INVALID_PRODUCER_ID_MAPPING (49), PRODUCER_FENCED (90), CONCURRENT_TRANSACTIONS (51).
         """
+        error, missing = self._missing(shard, sender, partitions)
+        if not adds or not missing:
+            return error, missing
+        self._add(shard, sender, missing, now)
+        return ErrorCode.NONE, {}
+
+    def _missing(self, shard: Shard, sender: Sender, partitions: Partitions) -> tuple[ErrorCode, Partitions]:
+        """Return the error of `admit`, or none and the partitions that are not part of the transaction."""
         if not sender.transactional_id:
             return ErrorCode.INVALID_REQUEST, {}
         transaction = shard.transactions.get(sender.transactional_id)
@@ -204,9 +216,12 @@ class Transactions:
         if transaction.is_prepared:
             return ErrorCode.CONCURRENT_TRANSACTIONS, {}
         within = transaction.partitions if transaction.is_ongoing else {}
-        missing = {each: None for each in partitions if each not in within}
-        if not adds or not missing:
-            return ErrorCode.NONE, missing
+        return ErrorCode.NONE, {each: None for each in partitions if each not in within}
+
+    def _add(self, shard: Shard, sender: Sender, partitions: Partitions, now: float) -> None:
+        """Write partitions into the transaction of a producer, which may begin with them."""
+        transaction = shard.transactions[sender.transactional_id]
+        within = transaction.partitions if transaction.is_ongoing else {}
         self._note(
             shard,
             sender.transactional_id,
@@ -214,9 +229,16 @@ class Transactions:
             producer=(sender.producer_id, sender.producer_epoch),
             status=Status.ONGOING,
             timeout=transaction.timeout_ms,
-            partitions={**within, **missing},
+            partitions={**within, **partitions},
         )
-        return ErrorCode.NONE, {}
+
+    def add(self, added: Additions, now: float) -> None:
+        """Write the partitions that a request adds to transactions: one record for each transaction, as a record has
+        all partitions."""
+        for sender, partitions in added.items():
+            shard = self._shard_at(self._partition_of(sender.transactional_id))
+            if shard is not None:
+                self._add(shard, sender, partitions, now)
 
     def add_partitions(
         self, shard: Shard | ErrorCode, transaction: AddPartitionsToTxnTransaction, now: float
@@ -268,7 +290,10 @@ class Transactions:
         topic_partition = (OFFSETS_TOPIC, partition)
         node_id = self.remote_coordinator(request.transactional_id)
         if node_id is None:
-            return self.check(sender, topic_partition, now, supported_operation)
+            added: Additions = {}
+            error = self.check(sender, topic_partition, supported_operation, added)
+            self.add(added, now)
+            return error
         self.verify(Verification(node_id, sender, [topic_partition], supported_operation), waiting)
         return PARKED
 
@@ -313,10 +338,14 @@ class Transactions:
         self.completion.apply(effect, now)
 
     def check(
-        self, sender: Sender, partition: tuple[str, int], now: float, supported_operation: TransactionSupportedOperation
+        self,
+        sender: Sender,
+        partition: TopicPartition,
+        supported_operation: TransactionSupportedOperation,
+        added: Additions,
     ) -> ErrorCode:
         """Return the error with which the coordinator of a transaction refuses a write to a partition, or NONE
-        (KIP-890).
+        (KIP-890). A partition to add goes into `added`, for `add`.
 
         Errors: COORDINATOR_NOT_AVAILABLE (15) while the id has no coordinator, INVALID_PRODUCER_ID_MAPPING (49),
         INVALID_PRODUCER_EPOCH (47), CONCURRENT_TRANSACTIONS (51); INVALID_TXN_STATE (48) or TRANSACTION_ABORTABLE (120)
@@ -325,13 +354,10 @@ class Transactions:
         shard = self._shard_at(self._partition_of(sender.transactional_id))
         if shard is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        error, missing = self.admit(
-            shard,
-            sender,
-            {partition: None},
-            now,
-            adds=supported_operation is TransactionSupportedOperation.ADD_PARTITION,
-        )
+        error, missing = self._missing(shard, sender, {partition: None})
+        if missing and supported_operation is TransactionSupportedOperation.ADD_PARTITION:
+            added.setdefault(sender, {})[partition] = None
+            return ErrorCode.NONE
         return _of_writer(ErrorCode.TRANSACTION_ABORTABLE if missing else error, supported_operation)
 
     # Ends
