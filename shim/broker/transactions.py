@@ -191,21 +191,14 @@ class Transactions:
     # Parts of a transaction
 
     def admit(
-        self, shard: Shard, sender: Sender, partitions: Partitions, now: float, *, adds: bool
+        self, shard: Shard, sender: Sender, partitions: Partitions, added: Additions, *, adds: bool
     ) -> tuple[ErrorCode, Partitions]:
-        """Add partitions to a transaction, which may begin with them, or check that they are part of it.
+        """Add partitions to a transaction, which may begin with them, or check that they are part of it. Those to add
+        go into `added`, for `add`.
 
         Return an error for all, or none and the partitions that are missing. Errors: INVALID_REQUEST (42),
         INVALID_PRODUCER_ID_MAPPING (49), PRODUCER_FENCED (90), CONCURRENT_TRANSACTIONS (51).
         """
-        error, missing = self._missing(shard, sender, partitions)
-        if not adds or not missing:
-            return error, missing
-        self._add(shard, sender, missing, now)
-        return ErrorCode.NONE, {}
-
-    def _missing(self, shard: Shard, sender: Sender, partitions: Partitions) -> tuple[ErrorCode, Partitions]:
-        """Return the error of `admit`, or none and the partitions that are not part of the transaction."""
         if not sender.transactional_id:
             return ErrorCode.INVALID_REQUEST, {}
         transaction = shard.transactions.get(sender.transactional_id)
@@ -216,34 +209,34 @@ class Transactions:
         if transaction.is_prepared:
             return ErrorCode.CONCURRENT_TRANSACTIONS, {}
         within = transaction.partitions if transaction.is_ongoing else {}
-        return ErrorCode.NONE, {each: None for each in partitions if each not in within}
-
-    def _add(self, shard: Shard, sender: Sender, partitions: Partitions, now: float) -> None:
-        """Write partitions into the transaction of a producer, which may begin with them."""
-        transaction = shard.transactions[sender.transactional_id]
-        within = transaction.partitions if transaction.is_ongoing else {}
-        self._note(
-            shard,
-            sender.transactional_id,
-            now,
-            producer=(sender.producer_id, sender.producer_epoch),
-            status=Status.ONGOING,
-            timeout=transaction.timeout_ms,
-            partitions={**within, **partitions},
-        )
+        new = added.get(sender, {})
+        missing = {each: None for each in partitions if each not in within and each not in new}
+        if not adds or not missing:
+            return ErrorCode.NONE, missing
+        added.setdefault(sender, {}).update(missing)
+        return ErrorCode.NONE, {}
 
     def add(self, added: Additions, now: float) -> None:
         """Write the partitions that a request adds to transactions: one record for each transaction, as a record has
         all partitions."""
         for sender, partitions in added.items():
             shard = self._shard_at(self._partition_of(sender.transactional_id))
-            if shard is not None:
-                self._add(shard, sender, partitions, now)
+            assert shard is not None, "the coordinator has just admitted them"
+            transaction = shard.transactions[sender.transactional_id]
+            self._note(
+                shard,
+                sender.transactional_id,
+                now,
+                producer=(sender.producer_id, sender.producer_epoch),
+                status=Status.ONGOING,
+                timeout=transaction.timeout_ms,
+                partitions={**transaction.partitions, **partitions} if transaction.is_ongoing else partitions,
+            )
 
     def add_partitions(
-        self, shard: Shard | ErrorCode, transaction: AddPartitionsToTxnTransaction, now: float
+        self, shard: Shard | ErrorCode, transaction: AddPartitionsToTxnTransaction, added: Additions
     ) -> AddPartitionsToTxnResult:
-        """Add the partitions of one transaction of AddPartitionsToTxn.
+        """Put the partitions of one transaction of AddPartitionsToTxn into `added`, for `add`.
 
         If a partition does not exist, UNKNOWN_TOPIC_OR_PARTITION (3), the others are OPERATION_NOT_ATTEMPTED (55). A
         partition to verify that is not part of the transaction is TRANSACTION_ABORTABLE (120).
@@ -257,7 +250,7 @@ class Transactions:
             errors |= dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
             sender = Sender(transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
-            error, missing = self.admit(shard, sender, partitions, now, adds=not transaction.verify_only)
+            error, missing = self.admit(shard, sender, partitions, added, adds=not transaction.verify_only)
             errors = dict.fromkeys(partitions, error)
             errors |= dict.fromkeys(missing, ErrorCode.TRANSACTION_ABORTABLE)
         return AddPartitionsToTxnResult(
@@ -275,7 +268,10 @@ class Transactions:
         """Add the offsets of a group to a transaction (AddOffsetsToTxn)."""
         sender = Sender(request.transactional_id, request.producer_id, request.producer_epoch)
         topic_partition = {(OFFSETS_TOPIC, self._partition_of(request.group_id)): None}
-        return self.admit(shard, sender, topic_partition, now, adds=True)[0]
+        added: Additions = {}
+        error, _ = self.admit(shard, sender, topic_partition, added, adds=True)
+        self.add(added, now)
+        return error
 
     def admit_offsets(
         self,
@@ -354,10 +350,13 @@ class Transactions:
         shard = self._shard_at(self._partition_of(sender.transactional_id))
         if shard is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        error, missing = self._missing(shard, sender, {partition: None})
-        if missing and supported_operation is TransactionSupportedOperation.ADD_PARTITION:
-            added.setdefault(sender, {})[partition] = None
-            return ErrorCode.NONE
+        error, missing = self.admit(
+            shard,
+            sender,
+            {partition: None},
+            added,
+            adds=supported_operation is TransactionSupportedOperation.ADD_PARTITION,
+        )
         return _of_writer(ErrorCode.TRANSACTION_ABORTABLE if missing else error, supported_operation)
 
     # Ends

@@ -2,6 +2,11 @@
 
 import pytest
 
+from kafka_shim.apis.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
 from kafka_shim.apis.init_producer_id import InitProducerIdRequest
 from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -453,6 +458,20 @@ class TestLogs:
         assert broker.produce(producer, 2) == 0
         broker.end(producer)
         assert [broker.ends(partition) for partition in range(3)] == [(4, 4), (0, 0), (2, 2)]
+
+    def test_a_request_adds_the_same_transaction_again_by_one_record(self, broker):
+        producer = broker.init()
+        broker.add(producer, 0)
+        parts = [(1, False), (2, True), (2, False), (2, True), (0, True)]
+        transactions = [
+            AddPartitionsToTxnTransaction("id", *producer, verifies, [AddPartitionsToTxnTopic("t", [partition])])
+            for partition, verifies in parts
+        ]
+        answer = broker.judge("AddPartitionsToTxn", AddPartitionsToTxnRequest(transactions), 5)
+        results = [each.topic_results[0].results_by_partition[0] for each in answer.results_by_transaction]
+        assert [each.partition_error_code for each in results] == [0, 120, 0, 0, 0]
+        ((_, _, value),) = broker.outbox.records
+        assert [(each.topic, each.partition_ids) for each in value.transaction_partitions] == [("t", [0, 1, 2])]
 
     def test_with_the_next_epoch_sequence_numbers_begin_again(self, broker):
         producer = broker.init()
