@@ -229,7 +229,7 @@ class InFlight:
         """Archive the records of these offsets that are in this state."""
         at = max(0, bisect_right(self._firsts, first) - 1)
         for batch in self._batches[at : bisect_right(self._firsts, last)]:
-            if batch.last < first or not any(run.state is state for run in batch.runs):
+            if batch.last < first or not (batch.tracked or batch.whole.state is state):
                 continue
             batch.tracked |= not batch.is_within(first, last)
             for run in batch.between(max(first, batch.first), min(last, batch.last)):

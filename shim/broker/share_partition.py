@@ -6,7 +6,7 @@ in. After Kafka's `SharePartition` of 4.2 (semantics 4.13).
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from math import inf
@@ -295,21 +295,28 @@ class SharePartition:
         return AcquiredBatch(run.first, run.last, run.count)
 
     def _without(self, aborted: Sequence[Offsets], acquired_batches: list[AcquiredBatch]) -> list[AcquiredBatch]:
-        """Archive the records of aborted transactions that were just acquired; return the others."""
+        """Archive the records of aborted transactions that were just acquired; return the others. Both are in order."""
+        if not acquired_batches:
+            return []
+        begin = bisect_left(aborted, acquired_batches[0].first, key=lambda each: each.last)
+        aborted = aborted[begin : bisect_right(aborted, acquired_batches[-1].last, key=lambda each: each.first)]
+        rest: list[AcquiredBatch] = []
+        at = 0
+        for each in acquired_batches:
+            begin = each.first
+            while at < len(aborted) and aborted[at].first <= each.last:
+                if aborted[at].first > begin:
+                    rest.append(each._replace(first=begin, last=aborted[at].first - 1))
+                begin = max(begin, aborted[at].last + 1)
+                if begin > each.last:
+                    break
+                at += 1
+            if begin <= each.last:
+                rest.append(each._replace(first=begin))
         for first, last in aborted:
-            rest: list[AcquiredBatch] = []
-            for each in acquired_batches:
-                if each.last < first or each.first > last:
-                    rest.append(each)
-                    continue
-                if each.first < first:
-                    rest.append(each._replace(last=first - 1))
-                if each.last > last:
-                    rest.append(each._replace(first=last + 1))
-            acquired_batches = rest
             self.in_flight.archive(first, last, RecordState.ACQUIRED)
         self.in_flight.advance()
-        return acquired_batches
+        return rest
 
     # Acknowledging
 

@@ -214,6 +214,16 @@ def test_aborted_records_are_done_at_once() -> None:
     assert partition.in_flight.start_offset == 5
 
 
+def test_aborted_records_divide_the_others() -> None:
+    partition = shared()
+    reader = Reader("m", 30.0, 500, 5, True)
+    aborted = [Offsets(1, 1), Offsets(3, 6), Offsets(9, 9)]
+    taken = partition.acquire(reader, 0, TEN, aborted)
+    assert taken == [AcquiredBatch(0, 0, 1), AcquiredBatch(2, 2, 1), AcquiredBatch(7, 8, 1)]
+    done = [offset for offset, (state, _) in offsets_of(partition).items() if state is RecordState.ARCHIVED]
+    assert done == [1, 3, 4, 5, 6, 9]
+
+
 def delivered_and_released(partition: SharePartition, batches: list[Offsets]) -> list[AcquiredBatch]:
     """Acquire batches and release them all; return them."""
     taken = acquire(partition, batches=batches)
