@@ -130,7 +130,7 @@ class SharePartition:
     def let_go(self) -> None:
         """Give the state up: the next request reads it again."""
         if self.is_current:
-            del self._persister.holders[self.place]
+            self._persister.let_go(self.place)
 
     def first_to_fetch(self) -> int | None:
         """Return the first offset to fetch: of the first record that is available again, else of the first new one.
