@@ -13,7 +13,7 @@ Source: the message format page of Kafka's documentation; KIP-98.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from mmap import mmap
 from struct import Struct
@@ -246,6 +246,31 @@ def write_batch(
     return _encoded(records, records[0].offset, leader_epoch, codec, attributes, last_offset_delta, producer)
 
 
+def write_batches(records: Iterable[Record], max_bytes: int) -> Iterator[bytes]:
+    """Encode records as batches of at most `max_bytes`, each with offsets from 0 on; a single record may be larger."""
+    parts: list[bytes] = []
+    size = HEADER_SIZE
+    base = latest = NO_TIMESTAMP
+    for record in records:
+        part = _write_record(record._replace(offset=len(parts)), 0, base) if parts else b""
+        if parts and size + len(part) > max_bytes:
+            yield _joined(parts, base, latest)
+            parts, size = [], HEADER_SIZE
+        if not parts:
+            base = latest = record.timestamp
+            part = _write_record(record._replace(offset=0), 0, base)
+        parts.append(part)
+        size += len(part)
+        latest = max(latest, record.timestamp)
+    if parts:
+        yield _joined(parts, base, latest)
+
+
+def _joined(parts: Sequence[bytes], base_timestamp: int, latest: int) -> bytes:
+    producer = NO_PRODUCER_ID, -1, -1
+    return _framed(b"".join(parts), 0, 0, 0, len(parts) - 1, (base_timestamp, latest), producer, len(parts))
+
+
 def rewritten(batch: Batch, records: Sequence[Record]) -> bytes:
     """Encode a batch again with these of its records alone. Its offsets and its producer do not change."""
     producer = batch.producer_id, batch.producer_epoch, batch.base_sequence
@@ -272,11 +297,23 @@ def _encoded(
     base_timestamp = records[0].timestamp
     latest = max(record.timestamp for record in records)
     payload = compress(codec, b"".join(_write_record(record, base_offset, base_timestamp) for record in records))
+    times = base_timestamp, latest
+    return _framed(payload, base_offset, leader_epoch, attributes, last_offset_delta, times, producer, len(records))
+
+
+def _framed(
+    payload: bytes,
+    base_offset: int,
+    leader_epoch: int,
+    attributes: int,
+    last_offset_delta: int,
+    times: tuple[int, int],
+    producer: tuple[int, int, int],
+    count: int,
+) -> bytes:
     length = HEADER_SIZE - OVERHEAD + len(payload)
     start = base_offset, length, leader_epoch, MAGIC, 0
-    batch = bytearray(
-        HEADER.pack(*start, attributes, last_offset_delta, base_timestamp, latest, *producer, len(records))
-    )
+    batch = bytearray(HEADER.pack(*start, attributes, last_offset_delta, *times, *producer, count))
     batch += payload
     _UINT32.pack_into(batch, CRC_AT, checksum(batch))
     return bytes(batch)

@@ -16,6 +16,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from kafka_shim.broker.log import PartitionLog
+from kafka_shim.broker.log_transactions import AbortedTxns
 from kafka_shim.broker.retention import segments
 from kafka_shim.broker.topics import Topic, Topics
 from kafka_shim.persistence.batch import Batch, CorruptBatch, Record, read_batch, rewritten
@@ -72,13 +73,10 @@ def compact(log: PartitionLog, dirty: Dirty, now_ms: int, delete_retention_ms: i
     """Remove the records that a newer dirty record replaces, and the tombstones that have been clean for long
     enough."""
     batches = [(data, _read(data)) for data in log.before(dirty.end)]
-    aborted = log.transactions.aborted_between(log.start_offset, dirty.end)
+    aborted = AbortedTxns(log.transactions.aborted_between(log.start_offset, dirty.end))
 
     def is_aborted(batch: Batch) -> bool:
-        return batch.transactional and any(
-            each.producer_id == batch.producer_id and each.first_offset <= batch.base_offset <= each.last_offset
-            for each in aborted
-        )
+        return batch.transactional and aborted.have(batch.producer_id, batch.base_offset)
 
     newest: dict[bytes, int] = {}
     committed: list[list[Record]] = []

@@ -8,7 +8,8 @@ topic and partition letters go, and refuses queues. `share_partition.py` decides
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from kafka_shim.apis.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -17,9 +18,9 @@ from kafka_shim.apis.readable import readable
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.settings import DEAD_LETTER_QUEUE as QUEUE
-from kafka_shim.broker.share_batches import Dead, Offsets
+from kafka_shim.broker.share_batches import Dead
 from kafka_shim.broker.topics import Topic, Topics
-from kafka_shim.persistence.batch import CorruptBatch, Record, last_offset, read_batch, write_batch
+from kafka_shim.persistence.batch import CorruptBatch, Record, last_offset, read_batch, write_batches
 
 log: Final = logging.getLogger("kafka_shim.broker")
 
@@ -69,16 +70,16 @@ class DeadLetters:
 
     def bury(self, dead: Sequence[Dead], now: float) -> None:
         """Write letters about these records to the queues of their groups. The log has the reason of a refusal."""
-        for each in dead:
-            group_id, topic_id, index = each.place
+        for place, parts in groupby(dead, key=lambda each: each.place):
+            group_id, topic_id, index = place
             own, topic = self.topics.settings.groups.get(group_id, {}), self.topics.with_id(topic_id)
             partition = None if topic is None else topic.partition(index)
             if topic is None or partition is None:
                 continue
             try:
                 queue = self._queue(own.get(QUEUE, ""), now)
-                records = dict(_records(partition.log, each.offsets)) if own.get(COPIES) == "true" else {}
-                self._write(queue, index, self._letters(topic.name, each, records, now), now)
+                copies = _Copies(partition.log) if own.get(COPIES) == "true" else None
+                self._write(queue, index, self._letters(topic.name, parts, copies, now), now)
             except Refusal as refusal:
                 self._report(group_id, str(refusal))
 
@@ -107,38 +108,37 @@ class DeadLetters:
             raise Refusal(f"the topic {text} was not created.")
         return topic
 
-    def _letters(
-        self, source: str, dead: Dead, records: Mapping[int, tuple[bytes | None, bytes | None]], now: float
-    ) -> list[Record]:
+    def _letters(self, source: str, dead: Iterable[Dead], copies: _Copies | None, now: float) -> Iterator[Record]:
+        """Yield the letters about records of one share partition, with key and value if there are `copies`."""
         timestamp = self._epoch_ms(now)
-        place = (("__dlq.errors.topic", source.encode()), ("__dlq.errors.partition", b"%d" % dead.place.partition))
-        reason = (
-            ("__dlq.errors.group", dead.place.group_id.encode()),
-            ("__dlq.errors.delivery.count", b"%d" % dead.delivery_count),
-            ("__dlq.errors.message", dead.cause.encode()),
-        )
-        return [
-            Record(
-                offset - dead.offsets.first,
-                timestamp,
-                *records.get(offset, (None, None)),
-                (*place, ("__dlq.errors.offset", b"%d" % offset), *reason),
+        for each in dead:
+            place = (("__dlq.errors.topic", source.encode()), ("__dlq.errors.partition", b"%d" % each.place.partition))
+            reason = (
+                ("__dlq.errors.group", each.place.group_id.encode()),
+                ("__dlq.errors.delivery.count", b"%d" % each.delivery_count),
+                ("__dlq.errors.message", each.cause.encode()),
             )
-            for offset in range(dead.offsets.first, dead.offsets.last + 1)
-        ]
+            for offset in range(each.offsets.first, each.offsets.last + 1):
+                key, value = (None, None) if copies is None else copies.at(offset)
+                headers = (*place, ("__dlq.errors.offset", b"%d" % offset), *reason)
+                yield Record(offset, timestamp, key, value, headers)
 
-    def _write(self, queue: Topic, index: int, letters: Sequence[Record], now: float) -> None:
-        """Append letters to the queue, in as many batches as it needs. Raises `Refusal`."""
+    def _write(self, queue: Topic, index: int, letters: Iterable[Record], now: float) -> None:
+        """Append letters to the queue, in as many batches as it needs. Raises `Refusal`, but not before the last one: a
+        batch may be refused alone, as too large."""
         count = len(queue.partitions)
         places = (queue.partitions[(index + step) % count] for step in range(count))
         partition = next((each for each in places if self._is_here(each.leader)), None)
         if partition is None:
             raise Refusal(f"another process leads all partitions of {readable(queue.name)}.")
-        for batch in _batches(letters, queue.max_message_bytes):
+        refusal: Refusal | None = None
+        for batch in write_batches(letters, queue.max_message_bytes):
             data = TopicProduceData(queue.name, partition_data=[PartitionProduceData(partition.index, batch)])
             answer = self._produce(partition.leader, ProduceRequest(acks=-1, timeout_ms=0, topic_data=[data]), now)
             if error := answer.responses[0].partition_responses[0].error_code:
-                raise Refusal(f"the topic {readable(queue.name)} answered {ErrorCode(error).name}.")
+                refusal = Refusal(f"the topic {readable(queue.name)} answered {ErrorCode(error).name}.")
+        if refusal is not None:
+            raise refusal
 
     def _report(self, group_id: str, reason: str) -> None:
         """Write one line for each reason."""
@@ -149,28 +149,31 @@ class DeadLetters:
             log.warning("Group %s lost dead letters: %s", readable(group_id), reason)
 
 
-def _batches(letters: Sequence[Record], max_bytes: int) -> Iterator[bytes]:
-    """Yield the letters as batches of at most `max_bytes`; a single letter may be larger."""
-    batch = write_batch([each._replace(offset=number) for number, each in enumerate(letters)])
-    if len(batch) <= max_bytes or len(letters) == 1:
-        yield batch
-        return
-    half = len(letters) // 2
-    yield from _batches(letters[:half], max_bytes)
-    yield from _batches(letters[half:], max_bytes)
+class _Copies:
+    """Keys and values of the records of a log. The batch that was read last is kept, as records come in order."""
 
+    def __init__(self, source: PartitionLog) -> None:
+        self._source = source
+        self._first, self._last = 0, -1
+        self._records: dict[int, tuple[bytes | None, bytes | None]] = {}
 
-def _records(source: PartitionLog, offsets: Offsets) -> Iterator[tuple[int, tuple[bytes | None, bytes | None]]]:
-    """Yield offset, key and value of the records that the log has at these offsets."""
-    at = max(offsets.first, source.start_offset)
-    while at <= offsets.last and (data := source.read(at, 1, first_whole=True)):
+    def at(self, offset: int) -> tuple[bytes | None, bytes | None]:
+        """Return key and value of the record at this offset; None and None if the log does not have it."""
+        if not self._first <= offset <= self._last:
+            self._read(offset)
+        return self._records.get(offset, (None, None))
+
+    def _read(self, offset: int) -> None:
+        self._first = self._last = offset
+        self._records = {}
+        data = self._source.read(offset, 1, first_whole=True) if offset >= self._source.start_offset else b""
+        if not data:
+            return
+        self._last = max(offset, last_offset(data))
         try:
             part = read_batch(data)
             records = part[0].records() if part is not None and not part[0].control else []
         except CorruptBatch:
             # A producer may pack records that cannot be unpacked: these letters have headers alone, as in Kafka.
-            records = []
-        for record in records:
-            if at <= record.offset <= offsets.last:
-                yield record.offset, (record.key, record.value)
-        at = max(at, last_offset(data)) + 1
+            return
+        self._records = {each.offset: (each.key, each.value) for each in records}

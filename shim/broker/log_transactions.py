@@ -6,17 +6,41 @@ Kafka's ProducerStateManager and TransactionIndex.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from bisect import bisect_left
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from kafka_shim.groups.pending_offsets import MarkerEpochs
 
 
 class AbortedTxn(NamedTuple):
-    """An aborted transaction: the offsets of its first record and of its marker."""
+    """An aborted transaction: the offsets of its first record and of its marker. Transactions that end later begin at
+    `next_offset` or after it."""
 
     producer_id: int
     first_offset: int
     last_offset: int
+    next_offset: int
+
+
+_last_offset: Final = attrgetter("last_offset")
+
+
+class AbortedTxns:
+    """Aborted transactions, in the order of their ends, by producer."""
+
+    def __init__(self, transactions: Iterable[AbortedTxn]) -> None:
+        self._by_producer: dict[int, list[AbortedTxn]] = {}
+        for each in transactions:
+            self._by_producer.setdefault(each.producer_id, []).append(each)
+
+    def have(self, producer_id: int, offset: int) -> bool:
+        """Return True if the transactional batch of a producer at an offset is part of one of them."""
+        transactions = self._by_producer.get(producer_id, ())
+        # The transactions of one producer follow each other: only the first that ends later may have the batch.
+        index = bisect_left(transactions, offset, key=_last_offset)
+        return index < len(transactions) and transactions[index].first_offset <= offset
 
 
 class LogTransactions:
@@ -45,7 +69,9 @@ class LogTransactions:
         first_offset = self._open.pop(producer_id, None)
         self._coordinator_epochs.note(producer_id, coordinator_epoch)
         if first_offset is not None and not committed:
-            self._aborted.append(AbortedTxn(producer_id, first_offset, offset))
+            unstable = self.first_unstable()
+            next_offset = offset + 1 if unstable is None else unstable
+            self._aborted.append(AbortedTxn(producer_id, first_offset, offset, next_offset))
 
     def coordinator_epoch(self, producer_id: int) -> int:
         """Return the epoch of the coordinator that wrote the producer's last marker; -1 without one."""
@@ -57,7 +83,14 @@ class LogTransactions:
 
     def aborted_between(self, start: int, end: int) -> list[AbortedTxn]:
         """Return the aborted transactions with records or marker between offset `start` and, not included, `end`."""
-        return [each for each in self._aborted if each.last_offset >= start and each.first_offset < end]
+        result: list[AbortedTxn] = []
+        for index in range(bisect_left(self._aborted, start, key=_last_offset), len(self._aborted)):
+            each = self._aborted[index]
+            if each.first_offset < end:
+                result.append(each)
+            if each.next_offset >= end:
+                break
+        return result
 
     def forget_before(self, offset: int) -> None:
         """Forget the transactions before `offset`, the new start of the log."""

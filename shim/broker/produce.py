@@ -23,7 +23,7 @@ from kafka_shim.broker.batches import LEADER_EPOCH, InvalidBatch, parse_batch, p
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.topics import Topic, Topics
 from kafka_shim.broker.transaction_ends import TopicPartition
-from kafka_shim.broker.transactions import Sender, Transactions, Verification
+from kafka_shim.broker.transactions import Additions, Sender, Transactions, Verification
 from kafka_shim.groups.interface import NO_REPLY, NoReply, TransactionSupportedOperation
 from kafka_shim.persistence.batch import NO_TIMESTAMP, Batch
 
@@ -59,23 +59,30 @@ class ProduceApi:
         `verification`, if another process coordinates the transaction.
         """
 
+        added: Additions = {}
+
         def admit(batch: Batch, topic: Topic, index: int) -> None:
             if batch.transactional:
                 log = topic.partitions[index].log
                 self._admit(
-                    batch, log, request.transactional_id, (topic.name, index), now, supported_operation, answers
+                    batch, log, request.transactional_id, (topic.name, index), supported_operation, answers, added
                 )
 
         responses = []
-        for data in request.topic_data:
-            topic = self.topics.with_id(data.topic_id) if by_topic_id else self.topics.named(data.name)
-            appended = [
-                self._append(
-                    topic, data, each, request.acks, now, admit, zstd_allowed=zstd_allowed, by_topic_id=by_topic_id
-                )
-                for each in data.partition_data
-            ]
-            responses.append(TopicProduceResponse(data.name, data.topic_id, appended))
+        try:
+            for data in request.topic_data:
+                topic = self.topics.with_id(data.topic_id) if by_topic_id else self.topics.named(data.name)
+                appended = [
+                    self._append(
+                        topic, data, each, request.acks, now, admit, zstd_allowed=zstd_allowed, by_topic_id=by_topic_id
+                    )
+                    for each in data.partition_data
+                ]
+                responses.append(TopicProduceResponse(data.name, data.topic_id, appended))
+        finally:
+            # After an exception too: the logs have the batches before it.
+            if added:
+                self.transactions.add(added, now)
         self.topics.settle(now)
         if request.acks == NO_ACKS:
             return NO_REPLY
@@ -157,16 +164,17 @@ class ProduceApi:
         log: PartitionLog,
         transactional_id: str | None,
         topic_partition: TopicPartition,
-        now: float,
         supported_operation: TransactionSupportedOperation,
         answers: Mapping[TopicPartition, ErrorCode] | None,
+        added: Additions,
     ) -> None:
-        """Raises InvalidBatch with an error unless the batch is part of its producer's transaction."""
+        """Raises InvalidBatch with an error unless the batch is part of its producer's transaction. A partition
+        to add to it goes into `added`."""
         if transactional_id is None or not batch.has_producer:
             raise InvalidBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         sender = Sender(transactional_id, batch.producer_id, batch.producer_epoch)
         if answers is None:
-            error = self.transactions.check(sender, topic_partition, now, supported_operation)
+            error = self.transactions.check(sender, topic_partition, supported_operation, added)
         elif topic_partition not in answers and _is_within(log, batch.producer_id, batch.producer_epoch):
             error = ErrorCode.NONE
         else:

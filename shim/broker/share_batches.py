@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from itertools import chain
 from math import inf
 from typing import Final, NamedTuple
 
@@ -88,21 +89,28 @@ class InFlightBatch:
     def is_within(self, first: int, last: int) -> bool:
         return self.first >= first and self.last <= last
 
-    def between(self, first: int, last: int) -> Iterator[Run]:
-        """Yield the runs of these offsets alone; a run that reaches beyond is divided."""
-        self._divide(first)
-        self._divide(last + 1)
-        for run in list(self.runs):
-            if first <= run.first and run.last <= last:
-                yield run
+    def between(self, first: int, last: int, starts: Iterable[int] = ()) -> list[Run]:
+        """Return the runs of these offsets alone; a run that reaches beyond is divided. Further runs begin at `starts`,
+        offsets of them in order."""
+        begin = max(0, bisect_right(self.runs, first, key=_first_of) - 1)
+        end = bisect_right(self.runs, last, key=_first_of)
+        parts: list[Run] = []
+        bounds = chain((first,), starts, (last + 1,))
+        bound = next(bounds)
+        for run in self.runs[begin:end]:
+            while bound <= run.last:
+                if run.first < bound:
+                    parts.append(run)
+                    rest = Run(bound, run.last, run.state, run.count, run.member_id, run.deadline)
+                    run.last, run = rest.first - 1, rest
+                bound = next(bounds, run.last + 1)
+            parts.append(run)
+        self.runs[begin:end] = parts
+        return [run for run in parts if first <= run.first and run.last <= last]
 
-    def _divide(self, offset: int) -> None:
-        for index, run in enumerate(self.runs):
-            if run.first < offset <= run.last:
-                rest = Run(offset, run.last, run.state, run.count, run.member_id, run.deadline)
-                run.last = offset - 1
-                self.runs.insert(index + 1, rest)
-                return
+
+def _first_of(run: Run) -> int:
+    return run.first
 
 
 class InFlight:
@@ -221,7 +229,7 @@ class InFlight:
         """Archive the records of these offsets that are in this state."""
         at = max(0, bisect_right(self._firsts, first) - 1)
         for batch in self._batches[at : bisect_right(self._firsts, last)]:
-            if batch.last < first or not any(run.state is state for run in batch.runs):
+            if batch.last < first or not (batch.tracked or batch.whole.state is state):
                 continue
             batch.tracked |= not batch.is_within(first, last)
             for run in batch.between(max(first, batch.first), min(last, batch.last)):
@@ -240,7 +248,7 @@ class InFlight:
             if batch.first < log_start <= batch.last:
                 # The two parts of the batch have different states from now on.
                 batch.tracked = True
-                list(batch.between(log_start, batch.last))
+                batch.between(log_start, batch.last)
         self.next_offset = max(self.next_offset, log_start)
 
     def advance(self) -> None:

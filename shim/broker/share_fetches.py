@@ -257,7 +257,9 @@ class ShareFetchApi:
         if not self.sessions.has(session.group_id):
             self.partitions.forget_deleted(session.group_id)
             if self.partitions.knows(session.group_id):
-                self.sessions.closed(session)
+                oldest = self.sessions.closed(session)
+                if oldest is not None:
+                    self.partitions.forget_group(oldest)
 
     def _dropped(self, place: Place) -> None:
         """Forget a share partition with its state, unless a session of the group goes on."""

@@ -6,10 +6,9 @@ in. After Kafka's `SharePartition` of 4.2 (semantics 4.13).
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
-from itertools import groupby
 from math import inf
 from typing import Final, NamedTuple
 
@@ -131,7 +130,7 @@ class SharePartition:
     def let_go(self) -> None:
         """Give the state up: the next request reads it again."""
         if self.is_current:
-            del self._persister.holders[self.place]
+            self._persister.let_go(self.place)
 
     def first_to_fetch(self) -> int | None:
         """Return the first offset to fetch: of the first record that is available again, else of the first new one.
@@ -232,7 +231,7 @@ class SharePartition:
         acquired, size = 0, batch.last - batch.first + 1
         most = size if reader.whole_batches else left
         throttled: int | None = None
-        for run in list(batch.between(first, last)):
+        for run in batch.between(first, last):
             if run.state is not RecordState.AVAILABLE:
                 continue
             is_last_delivery = run.count == self.most_deliveries - 1 and self.most_deliveries > _LEAST_THROTTLE
@@ -296,21 +295,28 @@ class SharePartition:
         return AcquiredBatch(run.first, run.last, run.count)
 
     def _without(self, aborted: Sequence[Offsets], acquired_batches: list[AcquiredBatch]) -> list[AcquiredBatch]:
-        """Archive the records of aborted transactions that were just acquired; return the others."""
+        """Archive the records of aborted transactions that were just acquired; return the others. Both are in order."""
+        if not acquired_batches:
+            return []
+        begin = bisect_left(aborted, acquired_batches[0].first, key=lambda each: each.last)
+        aborted = aborted[begin : bisect_right(aborted, acquired_batches[-1].last, key=lambda each: each.first)]
+        rest: list[AcquiredBatch] = []
+        at = 0
+        for each in acquired_batches:
+            begin = each.first
+            while at < len(aborted) and aborted[at].first <= each.last:
+                if aborted[at].first > begin:
+                    rest.append(each._replace(first=begin, last=aborted[at].first - 1))
+                begin = max(begin, aborted[at].last + 1)
+                if begin > each.last:
+                    break
+                at += 1
+            if begin <= each.last:
+                rest.append(each._replace(first=begin))
         for first, last in aborted:
-            rest: list[AcquiredBatch] = []
-            for each in acquired_batches:
-                if each.last < first or each.first > last:
-                    rest.append(each)
-                    continue
-                if each.first < first:
-                    rest.append(each._replace(last=first - 1))
-                if each.last > last:
-                    rest.append(each._replace(first=last + 1))
-            acquired_batches = rest
             self.in_flight.archive(first, last, RecordState.ACQUIRED)
         self.in_flight.advance()
-        return acquired_batches
+        return rest
 
     # Acknowledging
 
@@ -376,16 +382,11 @@ class SharePartition:
                 raise Refused(ErrorCode.INVALID_RECORD_STATE, _NO_OFFSET)
             if run.member_id != member_id:
                 raise Refused(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of offset")
-            if len(said.types) == 1:
-                yield run, Acknowledge(said.types[0])
-                continue
-            types = said.types[run.first - said.first : run.last - said.first + 1]
-            at = run.first
-            for kind, alike in groupby(types):
-                end = at + sum(1 for _ in alike)
-                for part in batch.between(at, end - 1):
-                    yield part, Acknowledge(kind)
-                at = end
+        types, base = said.types, said.first
+        is_one = len(types) == 1
+        starts = () if is_one else [at for at in range(first + 1, last + 1) if types[at - base] != types[at - base - 1]]
+        for run in batch.between(first, last, starts):
+            yield run, Acknowledge(types[0 if is_one else run.first - base])
 
     # Letting go
 

@@ -6,14 +6,23 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from itertools import takewhile
+from typing import Final, TypeAlias
 
 from kafka_shim.broker.log import PartitionLog
+from kafka_shim.broker.log_transactions import AbortedTxns
 from kafka_shim.broker.offset_reset import offset_reset
 from kafka_shim.broker.share_batches import Offsets
 from kafka_shim.broker.share_partition import AcquiredBatch, Reader, SharePartition
 from kafka_shim.groups.share.persister import UNINITIALIZED, ShareState
 from kafka_shim.persistence.batch import HEADER, OVERHEAD, TRANSACTIONAL
+
+_LOOK_AHEAD: Final = 2**20
+"""Bytes of the log in which aborted batches are passed at once."""
+
+_Place: TypeAlias = tuple[int, int, slice, int | None]
 
 
 def start_offset(state: ShareState, log: PartitionLog, reset: str, epoch_ms: Callable[[], int]) -> int:
@@ -45,18 +54,7 @@ def read(
         if not data:
             break
         places = list(_places(data))
-        aborted = []
-        if committed:
-            transactions = log.aborted(offset, data)
-            aborted = [
-                Offsets(first, last)
-                for first, last, _, producer_id in places
-                if producer_id is not None
-                and any(
-                    each.producer_id == producer_id and each.first_offset <= first <= each.last_offset
-                    for each in transactions
-                )
-            ]
+        aborted = _aborted(log, offset, data, places) if committed else []
         acquired = shared.acquire(reader, offset, [Offsets(first, last) for first, last, _, _ in places], aborted)
         if acquired:
             first, last = acquired[0].first, acquired[-1].last
@@ -64,10 +62,43 @@ def read(
             return data[parts[0].start : parts[-1].stop] if parts else b"", acquired
         if shared.first_to_fetch() == offset:
             break
+        if aborted:
+            _pass_aborted(shared, log, reader)
     return b"", []
 
 
-def _places(data: bytes) -> Iterator[tuple[int, int, slice, int | None]]:
+def _pass_aborted(shared: SharePartition, log: PartitionLog, reader: Reader) -> None:
+    """Be done with the batches of aborted transactions that come next, however few records the reader takes at once: no
+    member gets them."""
+    offset = shared.first_to_fetch()
+    while offset is not None:
+        data = log.read(offset, _LOOK_AHEAD, first_whole=True, committed=True)
+        places = list(_places(data))
+        aborted = _aborted(log, offset, data, places)
+        count = sum(1 for _ in takewhile(lambda pair: pair[0][:2] == pair[1], zip(places, aborted, strict=False)))
+        if not count:
+            return
+        while offset is not None and offset <= aborted[count - 1].last:
+            begin = bisect_left(aborted, offset, key=lambda each: each.last)
+            part = aborted[begin : min(count, begin + shared.most_in_flight)]
+            last = part[-1].last
+            shared.acquire(reader._replace(max_records=last - offset + 1), offset, part, [Offsets(part[0].first, last)])
+            before, offset = offset, shared.first_to_fetch()
+            if offset is not None and offset <= before:
+                return
+
+
+def _aborted(log: PartitionLog, offset: int, data: bytes, places: list[_Place]) -> list[Offsets]:
+    """Return the batches of aborted transactions in `data`, read at `offset`."""
+    transactions = AbortedTxns(log.aborted(offset, data))
+    return [
+        Offsets(first, last)
+        for first, last, _, producer_id in places
+        if producer_id is not None and transactions.have(producer_id, first)
+    ]
+
+
+def _places(data: bytes) -> Iterator[_Place]:
     """Yield the batches in `data`: first and last offset, bytes, and the producer id if it is in a transaction."""
     at = 0
     while at < len(data):

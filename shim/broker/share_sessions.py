@@ -84,9 +84,17 @@ class ShareSessions:
         """Return True if a group has a session."""
         return group_id in self._by_group
 
-    def closed(self, session: ShareSession) -> None:
-        """Note that a group is still known here, though its last session was closed: until the connection ends."""
-        self._closed.setdefault(session.connection, {})[session.group_id] = None
+    def closed(self, session: ShareSession) -> str | None:
+        """Note that a group is still known here, though its last session was closed: until the connection ends. Return
+        an earlier group that is to be forgotten, as there are more of the connection than sessions at most."""
+        groups = self._closed.setdefault(session.connection, {})
+        groups.pop(session.group_id, None)
+        groups[session.group_id] = None
+        if len(groups) <= self.slots:
+            return None
+        oldest = next(iter(groups))
+        del groups[oldest]
+        return None if self.has(oldest) else oldest
 
     def disconnected(self, connection: object) -> tuple[list[ShareSession], list[str]]:
         """End the sessions of a connection. Return them, and the groups without a session now; a group with all

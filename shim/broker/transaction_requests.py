@@ -26,7 +26,7 @@ from kafka_shim.apis.write_txn_markers import (
 )
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Partition, Topics
 from kafka_shim.broker.transaction_ends import TopicPartition
-from kafka_shim.broker.transactions import Transactions
+from kafka_shim.broker.transactions import Additions, Transactions
 from kafka_shim.groups import transactions as pending
 from kafka_shim.groups.service import GroupService, WaitingOffsets
 from kafka_shim.groups.shard import Shard
@@ -60,12 +60,13 @@ class TransactionRequests:
         return response
 
     def add_partitions_to_txn(self, request: AddPartitionsToTxnRequest, now: float) -> AddPartitionsToTxnResponse:
-        return AddPartitionsToTxnResponse(
-            results_by_transaction=[
-                self.transactions.add_partitions(self._groups.shard_of(each.transactional_id), each, now)
-                for each in request.transactions
-            ]
-        )
+        added: Additions = {}
+        results = [
+            self.transactions.add_partitions(self._groups.shard_of(each.transactional_id), each, added)
+            for each in request.transactions
+        ]
+        self.transactions.add(added, now)
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
 
     def add_offsets_to_txn(self, request: AddOffsetsToTxnRequest, now: float) -> AddOffsetsToTxnResponse:
         shard = self._groups.shard_of(request.transactional_id)

@@ -57,6 +57,10 @@ class Sender(NamedTuple):
     producer_epoch: int
 
 
+Additions: TypeAlias = dict[Sender, dict[TopicPartition, None]]
+"""The partitions that one request adds to the transactions of producers."""
+
+
 class Verification(NamedTuple):
     """A question to the transaction coordinator `node_id` of another process: are these partitions part of the
     transaction? With some values of `supported_operation` it adds them instead (KIP-890)."""
@@ -187,9 +191,10 @@ class Transactions:
     # Parts of a transaction
 
     def admit(
-        self, shard: Shard, sender: Sender, partitions: Partitions, now: float, *, adds: bool
+        self, shard: Shard, sender: Sender, partitions: Partitions, added: Additions, *, adds: bool
     ) -> tuple[ErrorCode, Partitions]:
-        """Add partitions to a transaction, which may begin with them, or check that they are part of it.
+        """Add partitions to a transaction, which may begin with them, or check that they are part of it. Those to add
+        go into `added`, for `add`.
 
         Return an error for all, or none and the partitions that are missing. Errors: INVALID_REQUEST (42),
         INVALID_PRODUCER_ID_MAPPING (49), PRODUCER_FENCED (90), CONCURRENT_TRANSACTIONS (51).
@@ -204,24 +209,34 @@ class Transactions:
         if transaction.is_prepared:
             return ErrorCode.CONCURRENT_TRANSACTIONS, {}
         within = transaction.partitions if transaction.is_ongoing else {}
-        missing = {each: None for each in partitions if each not in within}
+        new = added.get(sender, {})
+        missing = {each: None for each in partitions if each not in within and each not in new}
         if not adds or not missing:
             return ErrorCode.NONE, missing
-        self._note(
-            shard,
-            sender.transactional_id,
-            now,
-            producer=(sender.producer_id, sender.producer_epoch),
-            status=Status.ONGOING,
-            timeout=transaction.timeout_ms,
-            partitions={**within, **missing},
-        )
+        added.setdefault(sender, {}).update(missing)
         return ErrorCode.NONE, {}
 
+    def add(self, added: Additions, now: float) -> None:
+        """Write the partitions that a request adds to transactions: one record for each transaction, as a record has
+        all partitions."""
+        for sender, partitions in added.items():
+            shard = self._shard_at(self._partition_of(sender.transactional_id))
+            assert shard is not None, "the coordinator has just admitted them"
+            transaction = shard.transactions[sender.transactional_id]
+            self._note(
+                shard,
+                sender.transactional_id,
+                now,
+                producer=(sender.producer_id, sender.producer_epoch),
+                status=Status.ONGOING,
+                timeout=transaction.timeout_ms,
+                partitions={**transaction.partitions, **partitions} if transaction.is_ongoing else partitions,
+            )
+
     def add_partitions(
-        self, shard: Shard | ErrorCode, transaction: AddPartitionsToTxnTransaction, now: float
+        self, shard: Shard | ErrorCode, transaction: AddPartitionsToTxnTransaction, added: Additions
     ) -> AddPartitionsToTxnResult:
-        """Add the partitions of one transaction of AddPartitionsToTxn.
+        """Put the partitions of one transaction of AddPartitionsToTxn into `added`, for `add`.
 
         If a partition does not exist, UNKNOWN_TOPIC_OR_PARTITION (3), the others are OPERATION_NOT_ATTEMPTED (55). A
         partition to verify that is not part of the transaction is TRANSACTION_ABORTABLE (120).
@@ -235,7 +250,7 @@ class Transactions:
             errors |= dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
             sender = Sender(transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
-            error, missing = self.admit(shard, sender, partitions, now, adds=not transaction.verify_only)
+            error, missing = self.admit(shard, sender, partitions, added, adds=not transaction.verify_only)
             errors = dict.fromkeys(partitions, error)
             errors |= dict.fromkeys(missing, ErrorCode.TRANSACTION_ABORTABLE)
         return AddPartitionsToTxnResult(
@@ -253,7 +268,10 @@ class Transactions:
         """Add the offsets of a group to a transaction (AddOffsetsToTxn)."""
         sender = Sender(request.transactional_id, request.producer_id, request.producer_epoch)
         topic_partition = {(OFFSETS_TOPIC, self._partition_of(request.group_id)): None}
-        return self.admit(shard, sender, topic_partition, now, adds=True)[0]
+        added: Additions = {}
+        error, _ = self.admit(shard, sender, topic_partition, added, adds=True)
+        self.add(added, now)
+        return error
 
     def admit_offsets(
         self,
@@ -268,7 +286,10 @@ class Transactions:
         topic_partition = (OFFSETS_TOPIC, partition)
         node_id = self.remote_coordinator(request.transactional_id)
         if node_id is None:
-            return self.check(sender, topic_partition, now, supported_operation)
+            added: Additions = {}
+            error = self.check(sender, topic_partition, supported_operation, added)
+            self.add(added, now)
+            return error
         self.verify(Verification(node_id, sender, [topic_partition], supported_operation), waiting)
         return PARKED
 
@@ -313,10 +334,14 @@ class Transactions:
         self.completion.apply(effect, now)
 
     def check(
-        self, sender: Sender, partition: tuple[str, int], now: float, supported_operation: TransactionSupportedOperation
+        self,
+        sender: Sender,
+        partition: TopicPartition,
+        supported_operation: TransactionSupportedOperation,
+        added: Additions,
     ) -> ErrorCode:
         """Return the error with which the coordinator of a transaction refuses a write to a partition, or NONE
-        (KIP-890).
+        (KIP-890). A partition to add goes into `added`, for `add`.
 
         Errors: COORDINATOR_NOT_AVAILABLE (15) while the id has no coordinator, INVALID_PRODUCER_ID_MAPPING (49),
         INVALID_PRODUCER_EPOCH (47), CONCURRENT_TRANSACTIONS (51); INVALID_TXN_STATE (48) or TRANSACTION_ABORTABLE (120)
@@ -329,7 +354,7 @@ class Transactions:
             shard,
             sender,
             {partition: None},
-            now,
+            added,
             adds=supported_operation is TransactionSupportedOperation.ADD_PARTITION,
         )
         return _of_writer(ErrorCode.TRANSACTION_ABORTABLE if missing else error, supported_operation)

@@ -11,6 +11,7 @@ from kafka_shim.broker.dead_letters import AUTO_CREATE, COPIES, ENABLED
 from kafka_shim.broker.settings import DEAD_LETTER_QUEUE
 from kafka_shim.groups.outbox import Failure
 from kafka_shim.persistence.batch import Record, read_batch
+from tests.effort import effort
 
 from .context import EPOCH_MS, batch
 from .test_share_fetches import GROUP, REJECT, RELEASE, Shared, error_of
@@ -131,6 +132,53 @@ def test_letters_are_divided_into_batches_that_the_queue_takes() -> None:
     cluster.one.acknowledge((0, 2, REJECT))
     assert offsets(cluster.letters()) == [b"0", b"1", b"2"]
     assert [each.offset for each in cluster.letters()] == [0, 1, 2]
+
+
+def test_letters_of_one_request_are_one_batch() -> None:
+    cluster = Buried()
+    cluster.one.acknowledge((0, 2, [3, 1, 3]))
+    topic = cluster.topics.named(QUEUE)
+    assert topic is not None
+    read = read_batch(topic.partitions[0].log.read(0, 2**20, first_whole=True))
+    assert read is not None
+    assert read[0].record_count == 2
+
+
+def test_a_letter_that_is_too_large_is_lost_alone(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Buried()
+    cluster.own[COPIES] = "true"
+    topic = cluster.topics.named(QUEUE)
+    assert topic is not None
+    cluster.topics.configure(topic, {ENABLED: "true", "max.message.bytes": "400"})
+    cluster.send("t", 0, batch(b"d", b"e" * 400, b"f"))
+    cluster.one.fetch()
+    cluster.one.acknowledge((3, 5, REJECT))
+    assert offsets(cluster.letters()) == [b"3", b"5"]
+    assert [each.getMessage() for each in caplog.records] == [
+        "Group g lost dead letters: the topic dlq.q answered MESSAGE_TOO_LARGE."
+    ]
+
+
+@pytest.mark.parametrize("types", [[3], [3, 1], [3, 3, 1, 1]])
+def test_the_work_of_letters_grows_as_their_number(types: list[int]) -> None:
+    def work(count: int) -> int:
+        cluster = Buried()
+        cluster.own[COPIES] = "true"
+        topic = cluster.topics.named(QUEUE)
+        assert topic is not None
+        cluster.topics.configure(topic, {ENABLED: "true", "max.message.bytes": "400"})
+        cluster.send("t", 0, batch(*[b"v"] * count))
+        cluster.one.fetch()
+        each = types * (count // len(types))
+        grown = effort(lambda: cluster.one.acknowledge((3, count + 2, each)))
+        letters = cluster.letters()
+        assert [int(offset or 0) - 3 for offset in offsets(letters)] == [
+            at for at, kind in enumerate(each) if kind == 3
+        ]
+        assert {bytes(letter.value or b"") for letter in letters} == {b"v"}
+        return grown
+
+    assert work(400) < 6 * work(100)
 
 
 def test_another_broker_may_lead_the_partition_of_a_queue() -> None:

@@ -13,6 +13,7 @@ from kafka_shim.broker.share_batches import Offsets, RecordState
 from kafka_shim.broker.share_partition import Acknowledge, AcquiredBatch, Reader, Refused, SharePartition
 from kafka_shim.broker.share_partition import ShareAcknowledgementBatch as Batch
 from kafka_shim.groups.share.persister import Place, SharePersister, ShareState, StateBatch
+from tests.effort import effort
 
 ACCEPT, RELEASE, REJECT, GAP, RENEW = (
     Acknowledge.ACCEPT,
@@ -213,6 +214,16 @@ def test_aborted_records_are_done_at_once() -> None:
     assert partition.in_flight.start_offset == 5
 
 
+def test_aborted_records_divide_the_others() -> None:
+    partition = shared()
+    reader = Reader("m", 30.0, 500, 5, True)
+    aborted = [Offsets(1, 1), Offsets(3, 6), Offsets(9, 9)]
+    taken = partition.acquire(reader, 0, TEN, aborted)
+    assert taken == [AcquiredBatch(0, 0, 1), AcquiredBatch(2, 2, 1), AcquiredBatch(7, 8, 1)]
+    done = [offset for offset, (state, _) in offsets_of(partition).items() if state is RecordState.ARCHIVED]
+    assert done == [1, 3, 4, 5, 6, 9]
+
+
 def delivered_and_released(partition: SharePartition, batches: list[Offsets]) -> list[AcquiredBatch]:
     """Acquire batches and release them all; return them."""
     taken = acquire(partition, batches=batches)
@@ -286,6 +297,39 @@ def test_a_batch_of_many_offsets_costs_as_much_as_one() -> None:
     assert acquire(partition, batches=[Offsets(0, 2**40)]) == [AcquiredBatch(0, 2**40, 1)]
     say(partition, RELEASE, 5, 2**39)
     assert len(list(partition.in_flight)) == 3
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_the_work_of_an_acknowledgement_grows_as_its_types(together: bool) -> None:
+    def work(size: int) -> int:
+        partition = shared(in_flight=size)
+        acquire(partition, batches=[Offsets(0, size - 1)])
+        types = [ACCEPT, RELEASE] * (size // 2)
+        batches = [Batch(at, at, [kind]) for at, kind in enumerate(types)]
+        if together:
+            batches = [Batch(0, size - 1, types)]
+        count = effort(lambda: partition.acknowledge("m", batches, 60.0))
+        assert len(list(partition.in_flight)) == size
+        return count + effort(lambda: acquire(partition))
+
+    assert work(800) < 6 * work(200)
+
+
+def test_types_divide_the_records_only_between_unequal_ones() -> None:
+    partition = shared()
+    acquire(partition)
+    say(partition, RELEASE, 4)
+    acquire(partition)
+    partition.acknowledge("m", [Batch(2, 7, [RELEASE, RELEASE, RELEASE, RELEASE, ACCEPT, RENEW])], 60.0)
+    assert [(run.first, run.last, run.state) for run in partition.in_flight] == [
+        (0, 1, RecordState.ACQUIRED),
+        (2, 3, RecordState.AVAILABLE),
+        (4, 4, RecordState.AVAILABLE),
+        (5, 5, RecordState.AVAILABLE),
+        (6, 6, RecordState.ACKNOWLEDGED),
+        (7, 7, RecordState.ACQUIRED),
+        (8, 9, RecordState.ACQUIRED),
+    ]
 
 
 def test_an_acknowledgement_needs_a_record_in_flight() -> None:

@@ -2,16 +2,22 @@
 
 import pytest
 
+from kafka_shim.apis.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
 from kafka_shim.apis.init_producer_id import InitProducerIdRequest
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_shim.apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kafka_shim.broker.transaction_ends import Retry
 from kafka_shim.broker.transactions import LAST_EPOCH
-from kafka_shim.persistence.batch import read_batch
+from kafka_shim.persistence.batch import Record, read_batch, write_batch
 from kafka_shim.persistence.records import NO_TOPIC_ID, OffsetCommitKey, PendingOffsetKey, TransactionKey
 from kafka_shim.trace import schema
 
-from .context import fetch_request, partitions_of
+from .context import EPOCH_MS, fetch_request, partitions_of
 from .transacting import UNSTABLE, Transacting
 
 
@@ -428,6 +434,44 @@ class TestLogs:
         assert broker.produce(producer, 0, partition=1, name="another") == 49
         assert broker.produce((producer[0], producer[1] + 1), 0, partition=1) == 47
         assert broker.produce(producer, 1, transactional=False) == 48
+
+    def test_a_request_adds_all_its_partitions_by_one_record(self, broker):
+        producer = broker.init()
+        producer_id, epoch = producer
+
+        def data(partition: int, sequence: int, epoch: int = epoch) -> PartitionProduceData:
+            records = [Record(0, EPOCH_MS, None, b"value")]
+            batch = write_batch(
+                records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True
+            )
+            return PartitionProduceData(partition, batch)
+
+        rows = [data(0, 0), data(0, 1), data(1, 0, epoch + 1), data(2, 5), data(9, 0)]
+        request = ProduceRequest("id", -1, 1000, [TopicProduceData("t", partition_data=rows)])
+        answer = broker.judge("Produce", request, 12)
+        errors = [each.error_code for each in answer.responses[0].partition_responses]
+        assert errors == [0, 0, 47, 0, 3]
+        ((_, key, value),) = broker.outbox.records
+        assert key == TransactionKey("id")
+        assert [(each.topic, each.partition_ids) for each in value.transaction_partitions] == [("t", [0, 2])]
+        broker.settle()
+        assert broker.produce(producer, 2) == 0
+        broker.end(producer)
+        assert [broker.ends(partition) for partition in range(3)] == [(4, 4), (0, 0), (2, 2)]
+
+    def test_a_request_adds_the_same_transaction_again_by_one_record(self, broker):
+        producer = broker.init()
+        broker.add(producer, 0)
+        parts = [(1, False), (2, True), (2, False), (2, True), (0, True)]
+        transactions = [
+            AddPartitionsToTxnTransaction("id", *producer, verifies, [AddPartitionsToTxnTopic("t", [partition])])
+            for partition, verifies in parts
+        ]
+        answer = broker.judge("AddPartitionsToTxn", AddPartitionsToTxnRequest(transactions), 5)
+        results = [each.topic_results[0].results_by_partition[0] for each in answer.results_by_transaction]
+        assert [each.partition_error_code for each in results] == [0, 120, 0, 0, 0]
+        ((_, _, value),) = broker.outbox.records
+        assert [(each.topic, each.partition_ids) for each in value.transaction_partitions] == [("t", [0, 1, 2])]
 
     def test_with_the_next_epoch_sequence_numbers_begin_again(self, broker):
         producer = broker.init()

@@ -24,6 +24,7 @@ from kafka_shim.persistence.batch import (
     end_of_transaction,
     read_batch,
     write_batch,
+    write_batches,
 )
 
 blobs = st.none() | st.binary(max_size=200)
@@ -49,6 +50,19 @@ def read(data: bytes, position: int = 0) -> Batch:
     assert result is not None
     assert result[1] == len(data)
     return result[0]
+
+
+@given(record_lists(), st.integers(HEADER_SIZE, 600))
+def test_records_fill_batches_up_to_their_limit(records: list[Record], max_bytes: int) -> None:
+    rest = records
+    for data in write_batches(iter(records), max_bytes):
+        count = read(data).record_count
+        numbered = [each._replace(offset=number) for number, each in enumerate(rest)]
+        assert data == write_batch(numbered[:count])
+        assert len(data) <= max_bytes or count == 1
+        assert count == len(rest) or len(write_batch(numbered[: count + 1])) > max_bytes
+        rest = rest[count:]
+    assert rest == []
 
 
 @given(record_lists(), st.sampled_from(CODECS))

@@ -13,6 +13,9 @@ from typing import Final, NamedTuple
 UNINITIALIZED: Final = -1
 """Start offset before the first acknowledgement or release."""
 
+MOST_IDLE: Final = 10_000
+"""States that their first use created, kept without a reader."""
+
 
 class Place(NamedTuple):
     """Share partition: a partition of a topic in a share group."""
@@ -87,7 +90,8 @@ class SharePersister:
     """Share states of a process.
 
     `on_demand`: groups live in other processes too, which cannot announce their partitions, so that a state is created
-    at its first use.
+    at its first use. Nobody may ever delete it, as the group may not exist: without a reader it stays only with
+    progress, and of many the oldest goes.
     """
 
     def __init__(self, *, on_demand: bool = False) -> None:
@@ -101,13 +105,31 @@ class SharePersister:
         self.holders: dict[Place, object] = {}
         """Last reader of each state; only that may write it."""
         self._states: dict[Place, ShareState] = {}
+        self._unannounced: set[Place] = set()
+        """States that their first use created."""
+        self._idle: dict[Place, None] = {}
+        """Those of them without a reader, the oldest first."""
 
     def find(self, place: Place) -> ShareState | None:
         """Return the state, or None if the group has none in the partition."""
         state = self._states.get(place)
         if state is None and self.on_demand:
             state = self._states[place] = ShareState()
+            self._unannounced.add(place)
+        self._idle.pop(place, None)
         return state
+
+    def let_go(self, place: Place) -> None:
+        """Note that the last reader of a state has gone."""
+        del self.holders[place]
+        state = self._states.get(place)
+        if state is None or place not in self._unannounced:
+            return
+        self._idle[place] = None
+        if state.start_offset == UNINITIALIZED:
+            self._forget(place)
+        elif len(self._idle) > MOST_IDLE:
+            self._forget(next(iter(self._idle)))
 
     def get(self, place: Place) -> ShareState | None:
         """Return the state as `find` does, but never create it."""
@@ -115,6 +137,7 @@ class SharePersister:
 
     def initialize(self, place: Place, epoch: int, start_offset: int = UNINITIALIZED) -> None:
         """Create the state unless it exists."""
+        self._announced(place)
         self._states.setdefault(place, ShareState(epoch, start_offset))
 
     def reset(self, place: Place, epoch: int, start_offset: int) -> None:
@@ -129,13 +152,23 @@ class SharePersister:
 
     def set(self, place: Place, epoch: int, start_offset: int) -> None:
         """Restart a group of another process; see `reset`."""
+        self._announced(place)
         self._states[place] = ShareState(epoch, start_offset)
 
     def drop(self, place: Place) -> None:
         """Delete the state of a group of another process."""
-        self._states.pop(place, None)
+        self._forget(place)
         for forget in self.on_drop:
             forget(place)
+
+    def _announced(self, place: Place) -> None:
+        """Note that a state belongs to a group, which deletes it."""
+        self._unannounced.discard(place)
+        self._idle.pop(place, None)
+
+    def _forget(self, place: Place) -> None:
+        self._announced(place)
+        self._states.pop(place, None)
 
 
 def _ignore_reset(place: Place, epoch: int, start_offset: int) -> None: ...
