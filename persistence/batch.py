@@ -168,9 +168,12 @@ class Batch(NamedTuple):
 
     def records(self) -> list[Record]:
         """Decode the records. Raises CorruptBatch."""
-        payload = self.unpacked()
+        return self.decoded(self.unpacked())
+
+    def decoded(self, unpacked: bytes) -> list[Record]:
+        """Decode the records from the result of `unpacked`. Raises CorruptBatch."""
         try:
-            return _read_records(self, payload)
+            return _read_records(self, unpacked)
         except (IndexError, StructError, UnicodeDecodeError) as error:
             raise CorruptBatch(f"a record is malformed: {error}", self.base_offset) from error
 

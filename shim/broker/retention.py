@@ -8,7 +8,7 @@ UnifiedLog.deleteRetentionMsBreachedSegments and LogSegment.shouldRoll.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from kafka_shim.broker.log import KeptBatch, PartitionLog
@@ -25,12 +25,12 @@ class Segment(NamedTuple):
     latest: int
 
 
-def delete_old(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> None:
-    """Delete the segments that are too old."""
+def delete_old(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> Iterable[int]:
+    """Delete the segments that are too old, all at once."""
     value = topics.settings.topic_text
     retention_ms = int(value("retention.ms", topic.configs))
     if retention_ms < 0 or "delete" not in as_list(value("cleanup.policy", topic.configs)):
-        return
+        return ()
     start = log.start_offset
     most_bytes, most_ms = int(value("segment.bytes", topic.configs)), int(value("segment.ms", topic.configs))
     for segment in segments(log.kept(), most_bytes, most_ms):
@@ -38,6 +38,7 @@ def delete_old(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> 
             break
         start = segment.next_offset
     log.cut(start)
+    return ()
 
 
 def segments(batches: Iterator[KeptBatch], most_bytes: int, most_ms: int) -> Iterator[Segment]:
