@@ -14,7 +14,8 @@ from kafka_shim.broker import compaction, upkeep
 from kafka_shim.broker.batch_records import MAX_UNPACKED
 from kafka_shim.broker.batches import parse_batch
 from kafka_shim.broker.compaction import Dirty, compact
-from kafka_shim.broker.log import PartitionLog
+from kafka_shim.broker.log import KeptBatch, PartitionLog
+from kafka_shim.groups.outbox import Failure
 from kafka_shim.persistence.batch import CODECS, Record, read_batch, write_batch
 from tests.broker.context import EPOCH_MS, Cluster, fetch_request, partitions_of
 from tests.examples import examples
@@ -148,6 +149,33 @@ def test_a_removed_policy_ends_compaction() -> None:
     clean(cluster)
     assert len(read(cluster)) == 3
     assert cluster.topics.compacted_topics() == []
+
+
+def test_a_log_that_cannot_be_compacted_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = made()
+    cluster.topics.create("a", [[1]], {"cleanup.policy": "compact", "segment.ms": "1000"})
+    topic = cluster.topics.named("a")
+    assert topic is not None
+    assert cluster.send("a", 0, write_batch([Record(0, EPOCH_MS, b"k", b"v")])).error_code == 0
+
+    kept = PartitionLog.kept
+
+    def raises(log: PartitionLog) -> Iterator[KeptBatch]:
+        if log is topic.partitions[0].log:
+            raise OverflowError("int too large to convert")
+        return kept(log)
+
+    monkeypatch.setattr(PartitionLog, "kept", raises)
+    for value in "123":
+        write(cluster, ("a", value))
+    clean(cluster)
+    assert read(cluster) == {1: ("a", "2"), 2: ("a", "3")}
+    (effect,) = cluster.outbox.effects
+    assert isinstance(effect.effect, Failure)
+    assert effect.effect.place == "the upkeep of partition 0 of a"
+    write(cluster, ("a", "4"))
+    clean(cluster)
+    assert read(cluster) == {2: ("a", "3"), 3: ("a", "4")}
 
 
 KEYS = st.sampled_from("abcd")
