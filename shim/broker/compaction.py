@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from hashlib import blake2b
 from math import inf
 from typing import Final, NamedTuple
 
-from kafka_shim.broker.log import PartitionLog
+from kafka_shim.broker.log import KeptBatch, PartitionLog
 from kafka_shim.broker.log_transactions import AbortedTxn
-from kafka_shim.broker.retention import segments
+from kafka_shim.broker.retention import Rolling
 from kafka_shim.broker.topics import Topic, Topics
 from kafka_shim.persistence.batch import Batch, CorruptBatch, Record, last_offset, read_batch, rewritten
 
@@ -31,6 +31,8 @@ MOST_KEYS: Final = 500_000
 _HASH_BYTES: Final = 32
 _BATCH_WORK: Final = 512
 """The work with a batch beside its records, in bytes of records."""
+_SOME: Final = 256
+"""Batches to look at without a pause."""
 
 
 class Dirty(NamedTuple):
@@ -50,7 +52,7 @@ def clean(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> Itera
     def value(name: str) -> str:
         return topics.settings.topic_text(name, topic.configs)
 
-    dirty = _dirty(log, now_ms, value)
+    dirty = yield from _dirty(log, now_ms, value)
     if dirty.begin == dirty.end:
         return
     is_overdue = now_ms - dirty.first_timestamp > int(value("max.compaction.lag.ms"))
@@ -58,16 +60,24 @@ def clean(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> Itera
         yield from compact(log, dirty, now_ms, int(value("delete.retention.ms")))
 
 
-def _dirty(log: PartitionLog, now_ms: int, value: Callable[[str], str]) -> Dirty:
+def _dirty(log: PartitionLog, now_ms: int, value: Callable[[str], str]) -> Generator[int, None, Dirty]:
+    """Return the part that may be cleaned; yield the work with some batches each time."""
     least_lag = int(value("min.compaction.lag.ms"))
     youngest = now_ms - least_lag if least_lag else inf
     longest = min(int(value("segment.ms")), int(value("max.compaction.lag.ms")))
-    old = list(log.kept())
-    full = list(segments(iter(old), int(value("segment.bytes")), longest))[:-1]
-    newest = full[-1].next_offset if full else log.start_offset
+    rolling = Rolling(int(value("segment.bytes")), longest)
+    old: list[KeptBatch] = []
+    newest = log.start_offset
+    for batch in log.kept():
+        if rolling.begins(batch) and old:
+            newest = old[-1].next_offset
+        old.append(batch)
+        if not len(old) % _SOME:
+            yield _SOME * _BATCH_WORK
+    stable = min(newest, log.last_stable_offset)
     begin, end, clean, new, first = log.cleaned_to, log.cleaned_to, 0, 0, now_ms
-    for batch in old:
-        if batch.next_offset > min(newest, log.last_stable_offset) or batch.latest > youngest:
+    for index, batch in enumerate(old, 1):
+        if batch.next_offset > stable or batch.latest > youngest:
             break
         if batch.next_offset <= begin:
             clean += batch.size
@@ -75,6 +85,8 @@ def _dirty(log: PartitionLog, now_ms: int, value: Callable[[str], str]) -> Dirty
             first = first if new else batch.latest
             new += batch.size
             end = batch.next_offset
+        if not index % _SOME:
+            yield _SOME * _BATCH_WORK
     return Dirty(begin, end, new / (clean + new) if new else 0.0, first)
 
 

@@ -234,9 +234,9 @@ class PartitionLog:
         return first_of_largest_timestamp(self._data[bisect_left(self._latest, self._latest[-1])])
 
     def kept(self) -> Iterator[KeptBatch]:
-        """Yield the batches, the oldest first."""
+        """Yield the batches that there are at the first step, the oldest first."""
         ends = [*self._bases[1:], self.end_offset] if self._data else []
-        for data, next_offset in zip(self._data, ends, strict=True):
+        for data, next_offset in zip(tuple(self._data), ends, strict=True):
             yield KeptBatch(len(data), next_offset, max_timestamp(data))
 
     def before(self, offset: int) -> list[bytes]:

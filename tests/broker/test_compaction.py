@@ -273,6 +273,19 @@ def test_a_large_log_is_cleaned_turn_by_turn(monkeypatch: pytest.MonkeyPatch) ->
     assert list(read(cluster)) == [76, 77, 78, 79]
 
 
+def test_many_small_batches_are_looked_at_turn_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = made(min_compaction_lag_ms="3600000")
+    for _ in range(1000):
+        assert cluster.send("t", 0, write_batch([Record(0, EPOCH_MS, b"k", b"v")])).error_code == 0
+    monkeypatch.setattr(upkeep, "TURN_BYTES", 1000)
+    clean(cluster)
+    turns = 1
+    while cluster.broker.next_deadline() <= cluster.now:
+        cluster.advance(0)
+        turns += 1
+    assert turns > 3
+
+
 @pytest.mark.parametrize("dropped", [1, 3, 6, 8])
 def test_a_log_may_lose_its_oldest_batches_and_grow_while_it_is_compacted(dropped: int) -> None:
     log, other = (log_of(*([("a", str(n)), (str(n % 3), "x"), (str(n), None)] for n in range(8))) for _ in range(2))
