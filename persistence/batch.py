@@ -168,9 +168,12 @@ class Batch(NamedTuple):
 
     def records(self) -> list[Record]:
         """Decode the records. Raises CorruptBatch."""
-        payload = self.unpacked()
+        return self.decoded(self.unpacked())
+
+    def decoded(self, unpacked: bytes) -> list[Record]:
+        """Decode the records from the result of `unpacked`. Raises CorruptBatch."""
         try:
-            return _read_records(self, payload)
+            return _read_records(self, unpacked)
         except (IndexError, StructError, UnicodeDecodeError) as error:
             raise CorruptBatch(f"a record is malformed: {error}", self.base_offset) from error
 
@@ -377,14 +380,15 @@ def _write_record(record: Record, base_offset: int, base_timestamp: int) -> byte
     return _zigzag(len(body)) + body
 
 
-def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a zigzag varint of at most 64 bits, and the position after it. Raises IndexError."""
+def varint(data: bytes, at: int, last_shift: int = 63) -> tuple[int, int]:
+    """Return a zigzag varint, and the position after it. Raises IndexError if it has over 10 bytes, or over 5 with a
+    `last_shift` of 28."""
     byte = data[at]
     at += 1
     value = byte & 0x7F
     shift = 7
     while byte > 0x7F:
-        if shift > 63:
+        if shift > last_shift:
             raise IndexError("a varint is too long")
         byte = data[at]
         at += 1

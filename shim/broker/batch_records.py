@@ -20,6 +20,8 @@ MAX_RECORDS: Final = 100_000
 """Records of a batch at most: the server reads all of them before it serves another client."""
 
 _KEY_AND_VALUE: Final = (0, 1)
+_INT32: Final = 28
+"""The last shift of a varint of 5 bytes."""
 
 
 def first_at_or_after(data: bytes, timestamp: int, start_offset: int = 0) -> tuple[int, int] | None:
@@ -48,9 +50,10 @@ def first_of_largest_timestamp(data: bytes) -> tuple[int, int] | None:
 def check_records(batch: bytes, attributes: int, count: int) -> None:
     """Check all records of a batch, as Kafka does before it appends the batch.
 
-    Raises InvalidBatch with INVALID_RECORD (87) unless there are `count` records and no byte after them, and each
-    record is as long as its parts together; with UNKNOWN_SERVER_ERROR (-1) if compressed records cannot be unpacked, or
-    their offsets have gaps. Unlike Kafka, also refuses batches beyond `MAX_UNPACKED` or `MAX_RECORDS`.
+    Raises InvalidBatch with INVALID_RECORD (87) unless there are `count` records and no byte after them, each record is
+    as long as its parts together, and no varint has more bytes than Kafka reads; with UNKNOWN_SERVER_ERROR (-1) if
+    compressed records cannot be unpacked, or their offsets have gaps. Unlike Kafka, also refuses batches beyond
+    `MAX_UNPACKED` or `MAX_RECORDS`, and timestamp deltas of more than 63 bits.
     """
     if count > MAX_RECORDS:
         # Kafka reads them first, and says the same if they are fewer.
@@ -66,44 +69,48 @@ def check_records(batch: bytes, attributes: int, count: int) -> None:
             if length < 0x80:
                 length = (length >> 1) ^ -(length & 1)
             else:
-                length, at = varint(records, at - 1)
+                length, at = varint(records, at - 1, _INT32)
             end = at + length
             if length < 0 or end > available:
                 raise InvalidBatch(ErrorCode.INVALID_RECORD)
             # The attributes, of which none are in use, and the time.
             at += 1
-            while records[at] >= 0x80:
+            if records[at] >= 0x80:
                 at += 1
+                if records[at] >= 0x80:
+                    at = _last_of_time(records, at)
             at += 1
             if compression:
-                delta, at = varint(records, at)
+                delta, at = varint(records, at, _INT32)
                 if delta != number:
                     raise InvalidBatch(ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
-                while records[at] >= 0x80:
+                if records[at] >= 0x80:
                     at += 1
+                    if records[at] >= 0x80:
+                        at = _last_byte(records, at, 5)
                 at += 1
             # Key and value, each with its size before it: -1 for null.
             for _ in _KEY_AND_VALUE:
                 size = records[at]
                 at += 1
                 if size >= 0x80:
-                    size, at = varint(records, at - 1)
+                    size, at = varint(records, at - 1, _INT32)
                     if size > 0:
                         at += size
                 elif not size & 1:
                     at += size >> 1
             headers, at = records[at], at + 1
             if headers:
-                headers, at = varint(records, at - 1)
+                headers, at = varint(records, at - 1, _INT32)
                 headers_left -= headers
                 if not 0 <= headers <= headers + headers_left:
                     raise InvalidBatch(ErrorCode.INVALID_RECORD)
                 for _ in range(headers):
-                    size, at = varint(records, at)
+                    size, at = varint(records, at, _INT32)
                     if size < 0:
                         raise InvalidBatch(ErrorCode.INVALID_RECORD)
-                    size, at = varint(records, at + size)
+                    size, at = varint(records, at + size, _INT32)
                     at += max(size, 0)
             if at != end:
                 raise InvalidBatch(ErrorCode.INVALID_RECORD)
@@ -111,6 +118,23 @@ def check_records(batch: bytes, attributes: int, count: int) -> None:
         raise InvalidBatch(ErrorCode.INVALID_RECORD) from None
     if at != available:
         raise InvalidBatch(ErrorCode.INVALID_RECORD)
+
+
+def _last_of_time(records: bytes, second: int) -> int:
+    """Return the position of the last byte of a timestamp delta that begins before `second`. Raises InvalidBatch."""
+    last = _last_byte(records, second, 10)
+    if last == second + 8 and records[last]:
+        # Kafka adds it without the bits beyond 64.
+        raise InvalidBatch(ErrorCode.INVALID_RECORD)
+    return last
+
+
+def _last_byte(records: bytes, second: int, most: int) -> int:
+    """Return the position of the last byte of a varint with three or more. Raises InvalidBatch beyond `most` bytes."""
+    for at in range(second + 1, second + most - 1):
+        if records[at] < 0x80:
+            return at
+    raise InvalidBatch(ErrorCode.INVALID_RECORD)
 
 
 def _deltas(records: bytes, count: int) -> Iterator[tuple[int, int]]:

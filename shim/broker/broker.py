@@ -150,8 +150,12 @@ class Broker:
         self._more_apis = more_apis
         self._forbidden_features = features.forbidden(topics.settings)
         self._upkeep: list[Repeated] = [
-            Upkeep(node_id, topics, epoch_ms, retention.CHECK_INTERVAL, topics.all, retention.delete_old),
-            Upkeep(node_id, topics, epoch_ms, compaction.BACKOFF, topics.compacted_topics, compaction.clean),
+            Upkeep(
+                node_id, topics, epoch_ms, retention.CHECK_INTERVAL, topics.all, retention.delete_old, outbox.failed
+            ),
+            Upkeep(
+                node_id, topics, epoch_ms, compaction.BACKOFF, topics.compacted_topics, compaction.clean, outbox.failed
+            ),
         ]
         self._produce = ProduceApi(node_id, topics, transactions, epoch_ms)
         self.transactions = TransactionRequests(node_id, topics, transactions, groups)

@@ -66,10 +66,10 @@ class PartitionLog:
     """Record batches in order, at most `limit` bytes of them but always the newest one. Compaction makes gaps between
     offsets.
 
-    `cleaned_to`: the log is compacted up to this offset. `tombstones`: by offset, the time in ms since the epoch from
-    which a tombstone may go. `_data` has the batches; beside it, index for index: `_bases` the base offsets, `_ends`
-    the position after the batch in bytes since the log began, `_latest` the largest timestamp up to and including the
-    batch.
+    `cleaned_to`: the log is compacted up to this offset. `tombstones`: by base offset of a batch, the time in ms since
+    the epoch from which its tombstones may go. `_data` has the batches; beside it, index for index: `_bases` the base
+    offsets, `_ends` the position after the batch in bytes since the log began, `_latest` the largest timestamp up to
+    and including the batch.
     """
 
     __slots__ = (
@@ -234,9 +234,9 @@ class PartitionLog:
         return first_of_largest_timestamp(self._data[bisect_left(self._latest, self._latest[-1])])
 
     def kept(self) -> Iterator[KeptBatch]:
-        """Yield the batches, the oldest first."""
+        """Yield the batches that there are at the first step, the oldest first."""
         ends = [*self._bases[1:], self.end_offset] if self._data else []
-        for data, next_offset in zip(self._data, ends, strict=True):
+        for data, next_offset in zip(tuple(self._data), ends, strict=True):
             yield KeptBatch(len(data), next_offset, max_timestamp(data))
 
     def before(self, offset: int) -> list[bytes]:
@@ -251,7 +251,7 @@ class PartitionLog:
         self._ends = list(accumulate(map(len, self._data)))
         self._latest = list(accumulate(map(max_timestamp, self._data), max))
         self.cleaned_to = cleaned_to
-        self.tombstones = {offset: due for offset, due in self.tombstones.items() if self._holds(offset)}
+        self.tombstones = {base: self.tombstones[base] for base in self._bases if base in self.tombstones}
         self.tell()
 
     def _holds(self, offset: int) -> bool:

@@ -13,6 +13,7 @@ from kafka_shim.apis.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from kafka_shim.apis.offset_for_leader_epoch import (
@@ -49,7 +50,7 @@ class Offsets:
         """Find offsets by timestamp. `lowest_timestamp`: the lowest special timestamp of the request's version; a lower
         one is UNSUPPORTED_VERSION (35). A partition that is in the request twice is INVALID_REQUEST (42), once."""
         committed = request.isolation_level == READ_COMMITTED
-        counts = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+        counts = _counts(request)
         topics = []
         for topic in request.topics:
             answers = {}
@@ -61,6 +62,28 @@ class Offsets:
                 answers[each.partition_index] = answer
             topics.append(ListOffsetsTopicResponse(topic.name, list(answers.values())))
         return ListOffsetsResponse(topics=topics)
+
+    def searches(self, request: ListOffsetsRequest) -> tuple[list[ListOffsetsTopic], list[ListOffsetsTopic]]:
+        """Return the topics of the request with the partitions that need no search for a timestamp, and a topic for
+        each partition that does: a search may unpack a batch."""
+        counts = _counts(request)
+        first: list[ListOffsetsTopic] = []
+        searched: list[ListOffsetsTopic] = []
+        for topic in request.topics:
+            others = []
+            for each in topic.partitions:
+                if counts[topic.name, each.partition_index] == 1 and self._is_searched(topic.name, each):
+                    searched.append(ListOffsetsTopic(topic.name, [each]))
+                else:
+                    others.append(each)
+            if others or not topic.partitions:
+                first.append(ListOffsetsTopic(topic.name, others))
+        return first, searched
+
+    def _is_searched(self, name: str, query: ListOffsetsPartition) -> bool:
+        topic = self.topics.named(name)
+        partition = topic.partition(query.partition_index) if topic is not None else None
+        return is_search(query.timestamp) and partition is not None and partition.log.size > 0
 
     def offset_for_leader_epoch(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
         """Return the end of the log for the only epoch, and no offset for a later one."""
@@ -105,6 +128,16 @@ class Offsets:
         if partition.begin_log is not None and (error := partition.begin_log()):
             return error
         return partition if leader_epoch <= LEADER_EPOCH else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def is_search(timestamp: int) -> bool:
+    """Return True for a timestamp that is searched for in the batches of a log."""
+    return timestamp >= 0 or timestamp == MAX_TIMESTAMP
+
+
+def _counts(request: ListOffsetsRequest) -> Counter[tuple[str, int]]:
+    """Return how often each partition is in the request."""
+    return Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
 
 
 def _position(log: PartitionLog, timestamp: int, committed: bool) -> tuple[int, int, int]:

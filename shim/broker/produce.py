@@ -29,6 +29,7 @@ from kafka_shim.persistence.batch import NO_TIMESTAMP, Batch
 
 NO_ACKS = 0
 _LEGAL_ACKS = frozenset({-1, 0, 1})
+_FAR = 2**62 - 1
 
 
 class ProduceApi:
@@ -213,10 +214,13 @@ def _is_within(log: PartitionLog, producer_id: int, producer_epoch: int) -> bool
 def _check_timestamps(batch: Batch, topic: Topic, wall: int) -> None:
     """Raises InvalidBatch with INVALID_TIMESTAMP (32) for times too far from `wall`, ms.
 
-    The check reads the largest timestamp from the header; Kafka also reads those of the single records.
+    The check reads the largest timestamp from the header; Kafka also reads those of the single records. With the base
+    timestamp in bounds they have 64 bits.
     """
     if topic.log_append_time:
         return
+    if not -_FAR <= batch.base_timestamp <= _FAR:
+        raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP)
     early, late = wall - topic.timestamp_before_max_ms, wall + topic.timestamp_after_max_ms
     if batch.max_timestamp != NO_TIMESTAMP and not early <= batch.max_timestamp <= late:
         raise InvalidBatch(

@@ -8,7 +8,7 @@ UnifiedLog.deleteRetentionMsBreachedSegments and LogSegment.shouldRoll.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from kafka_shim.broker.log import KeptBatch, PartitionLog
@@ -25,12 +25,12 @@ class Segment(NamedTuple):
     latest: int
 
 
-def delete_old(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> None:
-    """Delete the segments that are too old."""
+def delete_old(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> Iterable[int]:
+    """Delete the segments that are too old, all at once."""
     value = topics.settings.topic_text
     retention_ms = int(value("retention.ms", topic.configs))
     if retention_ms < 0 or "delete" not in as_list(value("cleanup.policy", topic.configs)):
-        return
+        return ()
     start = log.start_offset
     most_bytes, most_ms = int(value("segment.bytes", topic.configs)), int(value("segment.ms", topic.configs))
     for segment in segments(log.kept(), most_bytes, most_ms):
@@ -38,21 +38,42 @@ def delete_old(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> 
             break
         start = segment.next_offset
     log.cut(start)
+    return ()
+
+
+class Rolling:
+    """The growing segment at the end of a log: a batch begins a new one if the last would be too large with it, or too
+    long in time."""
+
+    __slots__ = ("_first", "_most_bytes", "_most_ms", "_size")
+
+    def __init__(self, most_bytes: int, most_ms: int) -> None:
+        self._most_bytes = most_bytes
+        self._most_ms = most_ms
+        self._size = 0
+        self._first = 0
+
+    def begins(self, batch: KeptBatch) -> bool:
+        """Add the next batch; return True if it begins a segment, as the first one does."""
+        size = self._size + batch.size
+        if self._size and size <= self._most_bytes and batch.latest - self._first <= self._most_ms:
+            self._size = size
+            return False
+        self._size = batch.size
+        self._first = batch.latest
+        return True
 
 
 def segments(batches: Iterator[KeptBatch], most_bytes: int, most_ms: int) -> Iterator[Segment]:
-    """Yield the segments of a log: a batch begins a new one if the last would be too large with it, or too long in
-    time."""
-    size = next_offset = 0
-    first = latest = -1
+    """Yield the segments of a log."""
+    rolling = Rolling(most_bytes, most_ms)
+    last: Segment | None = None
     for batch in batches:
-        if size and (size + batch.size > most_bytes or batch.latest - first > most_ms):
-            yield Segment(next_offset, latest)
-            size = 0
-        if not size:
-            first = latest = batch.latest
-        size += batch.size
-        latest = max(latest, batch.latest)
-        next_offset = batch.next_offset
-    if size:
-        yield Segment(next_offset, latest)
+        if rolling.begins(batch):
+            if last is not None:
+                yield last
+            last = Segment(batch.next_offset, batch.latest)
+        elif last is not None:
+            last = Segment(batch.next_offset, max(last.latest, batch.latest))
+    if last is not None:
+        yield last

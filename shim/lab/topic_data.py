@@ -58,10 +58,9 @@ class Slice(NamedTuple):
     aborted: list[AbortedTxn]
     start: int
 
-    def records(self) -> list[StoredRecord]:
-        """Decode the records that a consumer sees. It takes long where a batch is large. Raises CorruptBatch."""
+    def records(self) -> Iterator[list[StoredRecord]]:
+        """Decode the records that a consumer sees, batch by batch: one can be large. Raises CorruptBatch."""
         left_out = {each.producer_id: each.first_offset for each in self.aborted}
-        records: list[StoredRecord] = []
         for batch in self.batches:
             if batch.control:
                 left_out.pop(batch.producer_id, None)
@@ -71,14 +70,13 @@ class Slice(NamedTuple):
                 continue
             if batch.transactional and left_out.get(batch.producer_id, batch.base_offset + 1) <= batch.base_offset:
                 continue
-            records += [
+            yield [
                 StoredRecord(
                     self.topic, self.partition, each.offset, each.key, each.value, each.headers, each.timestamp
                 )
                 for each in batch.records()
                 if each.offset >= self.start
             ]
-        return records
 
 
 class TopicData:
@@ -194,7 +192,7 @@ class TopicData:
         and aborted transactions too. Markers are left out. Raises ValueError.
         """
         slices = self.slices(topic, partition, committed=committed)
-        return [record for each in slices for record in each.records()]
+        return [record for each in slices for batch in each.records() for record in batch]
 
     def slices(
         self, topic: str, partition: int | None = None, *, committed: bool = True, start: int = 0

@@ -29,7 +29,7 @@ from kafka_shim.apis.find_coordinator import (
     is_share_key,
     no_coordinator,
 )
-from kafka_shim.apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka_shim.apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from kafka_shim.apis.merge import merge
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_shim.apis.offset_commit import (
@@ -87,6 +87,7 @@ from kafka_shim.apis.txn_offset_commit import complete as with_refused
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.admin.topics import Admin
 from kafka_shim.broker.broker import Broker
+from kafka_shim.broker.offsets import is_search
 from kafka_shim.broker.topics import streams_refusal
 from kafka_shim.groups.epochs.requests import check_not_blank
 from kafka_shim.groups.interface import PARKED, Parked, Refusal, TransactionSupportedOperation
@@ -533,3 +534,19 @@ def produce_parts(request: ProduceRequest, call: Exchange) -> Iterator[ProduceRe
 def list_offsets(request: ListOffsetsRequest, call: Exchange) -> ListOffsetsResponse:
     served = [timestamp for timestamp, since in _TIMESTAMPS_SINCE.items() if since <= call.version]
     return call.broker.offsets.list_offsets(request, lowest_timestamp=min(served))
+
+
+def list_offsets_parts(request: ListOffsetsRequest, call: Exchange) -> Iterator[ListOffsetsRequest] | None:
+    """Divide a request that searches many logs for a timestamp: each search may unpack a batch."""
+    if sum(is_search(each.timestamp) for topic in request.topics for each in topic.partitions) <= PART:
+        return None
+    others, searched = call.broker.offsets.searches(request)
+    return _searches(request, others, searched) if len(searched) > PART else None
+
+
+def _searches(
+    request: ListOffsetsRequest, others: list[ListOffsetsTopic], searched: list[ListOffsetsTopic]
+) -> Iterator[ListOffsetsRequest]:
+    if others:
+        yield from divide(request, "topics", others, size=len(others))
+    yield from divide(request, "topics", searched, size=1)

@@ -6,14 +6,14 @@ blocks is read in a worker thread; until then clients get NOT_LEADER_OR_FOLLOWER
 
 Keys and values are Kafka's bytes. Offsets are local to this process: after a start, and when another process takes a
 partition over, a log begins again. Records of an open transaction are not in it; after the commit its offsets are, as
-plain records. A large log is compacted like any other, but sooner.
+plain records. A large log is compacted like any other, but sooner, and a part of it with every append.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from typing import Any, Final
@@ -24,6 +24,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batches import parse_batch
 from kafka_shim.broker.compaction import Dirty, compact
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Partition, Topics
+from kafka_shim.broker.upkeep import TURN_BYTES
 from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.persistence.interchange import BATCH_BYTES, timestamp_of
 from kafka_shim.persistence.keys import encode_key
@@ -60,6 +61,8 @@ class OffsetsLogs:
         self._failures = failures
         self._open: dict[int, Partition] = {}
         self._compact_at: dict[int, int] = {}
+        self._compactions: dict[int, Iterator[int]] = {}
+        """The compactions under way."""
         self._loading: set[int] = set()
         self._send, self._receive = trio.open_memory_channel[Partition](inf)
 
@@ -113,6 +116,7 @@ class OffsetsLogs:
         partition.begin_log = None
         self._open[partition.index] = partition
         self._compact_at[partition.index] = COMPACT_BYTES
+        self._compactions.pop(partition.index, None)
         self._durability.on_durable = self._durable
         self._durable(records)
 
@@ -153,8 +157,19 @@ class OffsetsLogs:
         self._compact(partition, now_ms)
 
     def _compact(self, partition: Partition, now_ms: int) -> None:
-        end = partition.log
-        if end.size > self._compact_at[partition.index]:
+        """Go on with the compaction of a large log: a part of it with every append."""
+        index, end = partition.index, partition.log
+        steps = self._compactions.get(index)
+        if steps is None:
+            if end.size <= self._compact_at[index]:
+                return
             *older, _ = end.kept()
-            compact(end, Dirty(end.cleaned_to, older[-1].next_offset, 1.0, now_ms), now_ms, _TOMBSTONES_MS)
-            self._compact_at[partition.index] = max(COMPACT_BYTES, 2 * end.size)
+            dirty = Dirty(end.cleaned_to, older[-1].next_offset, 1.0, now_ms)
+            steps = self._compactions[index] = compact(end, dirty, now_ms, _TOMBSTONES_MS)
+        done = 0
+        for work in steps:
+            done += work
+            if done >= TURN_BYTES:
+                return
+        del self._compactions[index]
+        self._compact_at[index] = max(COMPACT_BYTES, 2 * end.size)

@@ -210,7 +210,8 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         lambda r, c: c.broker.share.acknowledge(r, c.arrived),
         (group(READ, _share_group), topics(READ, lambda r: [t.topic_id for t in r.topics])),
         lambda r: Sender(r.member_id or ""), feature=SHARE_VERSION),
-    ApiKey.LIST_OFFSETS: Row(handlers.list_offsets, (topics(DESCRIBE),)),
+    ApiKey.LIST_OFFSETS: Row(handlers.list_offsets, (topics(DESCRIBE),),
+        divided=Divided(handlers.list_offsets_parts, "topics")),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(
         lambda r, c: c.broker.offsets.offset_for_leader_epoch(r),
         (topics(DESCRIBE, lambda r: [t.topic for t in r.topics]),),

@@ -3,12 +3,14 @@
 import struct
 import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from crc32c import crc32c
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.batch_records import MAX_RECORDS, MAX_UNPACKED
+from kafka_shim.broker.batch_records import MAX_RECORDS, MAX_UNPACKED, check_records
+from kafka_shim.broker.batches import InvalidBatch
 from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.persistence.compression import CODECS, compress
 from tests.broker.context import EPOCH_MS, Cluster
@@ -35,8 +37,19 @@ def record(
     headers: bytes = b"\0",
     more: bytes = b"",
     length: int | None = None,
+    time: bytes = b"\0",
+    offset: bytes | None = None,
 ) -> bytes:
-    body = b"\0" + varint(0) + varint(number) + varint(key_size) + varint(len(value)) + value + headers + more
+    body = (
+        b"\0"
+        + time
+        + (varint(number) if offset is None else offset)
+        + varint(key_size)
+        + varint(len(value))
+        + value
+        + headers
+        + more
+    )
     return varint(len(body) if length is None else length) + body
 
 
@@ -126,3 +139,58 @@ def test_records_and_headers_of_a_batch_are_bounded() -> None:
     assert answer(batch(most + record(MAX_RECORDS, b""), MAX_RECORDS + 1)) == WRONG
     headers = varint(MAX_RECORDS + 1) + varint(0) + varint(0)
     assert answer(batch(record(0, headers=headers), 1)) == WRONG
+
+
+def long(value: int, size: int) -> bytes:
+    """Encode a varint in this number of bytes, more than it needs or than it may have."""
+    rest = value << 1
+    return bytes([*(rest >> 7 * at & 0x7F | 0x80 for at in range(size - 1)), rest >> 7 * (size - 1)])
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"time": long(0, 10)}, OK),
+        ({"time": long(0, 11)}, WRONG),
+        ({"time": long(2**62 - 1, 9)}, OK),
+        ({"time": long(2**62, 10)}, WRONG),
+        ({"time": long(2**66, 10)}, WRONG),
+        ({"time": b"\x80" * 100_000 + b"\0"}, WRONG),
+        ({"offset": long(0, 2)}, OK),
+        ({"offset": long(0, 3)}, OK),
+        ({"offset": long(0, 5)}, OK),
+        ({"offset": long(0, 6)}, WRONG),
+        ({"offset": b"\x80" * 100_000 + b"\0"}, WRONG),
+        ({"headers": long(1, 5) + long(1, 5) + b"h" + long(0, 5)}, OK),
+        ({"headers": long(1, 6) + long(1, 5) + b"h" + long(0, 5)}, WRONG),
+        ({"headers": long(1, 5) + long(1, 6) + b"h" + long(0, 5)}, WRONG),
+        ({"headers": long(1, 5) + long(1, 5) + b"h" + long(0, 6)}, WRONG),
+    ],
+)
+def test_varints_have_at_most_the_bytes_that_kafka_reads(codec: str, changes: dict[str, bytes], error: int) -> None:
+    assert answer(batch(compress(codec, record(0, **changes)), 1, codec)) == error  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("part", ["time", "offset"])
+def test_a_varint_without_an_end_is_not_read_to_its_end(part: str) -> None:
+    reads = 0
+
+    class Counted(bytes):
+        def __getitem__(self, at: Any) -> Any:
+            nonlocal reads
+            reads += 1
+            return super().__getitem__(at)
+
+    data = batch(record(0, **{part: b"\x80" * 100_000 + b"\0"}), 1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidBatch):
+        check_records(Counted(data), 0, 1)
+    assert reads < 30
+
+
+@pytest.mark.parametrize("base", [2**63 - 1, -(2**63)])
+def test_a_base_timestamp_with_which_times_have_over_64_bits_is_refused(base: int) -> None:
+    data = bytearray(batch(record(0) + record(1, time=varint(2)), 2))
+    struct.pack_into(">q", data, 27, base)
+    struct.pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
+    assert answer(bytes(data)) == ErrorCode.INVALID_TIMESTAMP

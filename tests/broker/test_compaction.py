@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+import tracemalloc
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_shim.broker import compaction, upkeep
+from kafka_shim.broker.batch_records import MAX_UNPACKED
 from kafka_shim.broker.batches import parse_batch
 from kafka_shim.broker.compaction import Dirty, compact
-from kafka_shim.broker.log import PartitionLog
+from kafka_shim.broker.log import KeptBatch, PartitionLog
+from kafka_shim.groups.outbox import Failure
 from kafka_shim.persistence.batch import CODECS, Record, read_batch, write_batch
 from tests.broker.context import EPOCH_MS, Cluster, fetch_request, partitions_of
 from tests.examples import examples
@@ -59,6 +66,12 @@ def read(cluster: Cluster, offset: int = 0) -> dict[int, tuple[str, str | None]]
 
 def clean(cluster: Cluster) -> None:
     cluster.advance(BACKOFF)
+
+
+def done(steps: Iterator[int]) -> None:
+    """Take all steps."""
+    for _ in steps:
+        pass
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -138,6 +151,33 @@ def test_a_removed_policy_ends_compaction() -> None:
     assert cluster.topics.compacted_topics() == []
 
 
+def test_a_log_that_cannot_be_compacted_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = made()
+    cluster.topics.create("a", [[1]], {"cleanup.policy": "compact", "segment.ms": "1000"})
+    topic = cluster.topics.named("a")
+    assert topic is not None
+    assert cluster.send("a", 0, write_batch([Record(0, EPOCH_MS, b"k", b"v")])).error_code == 0
+
+    kept = PartitionLog.kept
+
+    def raises(log: PartitionLog) -> Iterator[KeptBatch]:
+        if log is topic.partitions[0].log:
+            raise OverflowError("int too large to convert")
+        return kept(log)
+
+    monkeypatch.setattr(PartitionLog, "kept", raises)
+    for value in "123":
+        write(cluster, ("a", value))
+    clean(cluster)
+    assert read(cluster) == {1: ("a", "2"), 2: ("a", "3")}
+    (effect,) = cluster.outbox.effects
+    assert isinstance(effect.effect, Failure)
+    assert effect.effect.place == "the upkeep of partition 0 of a"
+    write(cluster, ("a", "4"))
+    clean(cluster)
+    assert read(cluster) == {2: ("a", "3"), 3: ("a", "4")}
+
+
 KEYS = st.sampled_from("abcd")
 VALUES = st.one_of(st.none(), st.sampled_from("123"))
 BATCH = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=4)
@@ -169,6 +209,124 @@ def test_records_of_an_aborted_transaction_go_and_its_end_stays(committed: bool)
     data = write_batch([record], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     log.append(parse_batch(data, max_bytes=10_000), None, 0.0)
     log.end_transaction(7, 0, 0, EPOCH_MS, 0.0, committed=committed)
-    compact(log, Dirty(0, 2, 1.0, EPOCH_MS), EPOCH_MS, 0)
+    done(compact(log, Dirty(0, 2, 1.0, EPOCH_MS), EPOCH_MS, 0))
     left = [read_batch(each) for each in log.before(2)]
     assert [found[0].control for found in left if found is not None] == [False] * committed + [True]
+
+
+def log_of(*batches: list[tuple[str, str | None]], codec: str = "none") -> PartitionLog:
+    log = PartitionLog(sys.maxsize)
+    for pairs in batches:
+        records = [
+            Record(index, EPOCH_MS, key.encode(), None if value is None else value.encode())
+            for index, (key, value) in enumerate(pairs)
+        ]
+        log.append(parse_batch(write_batch(records, codec=codec), max_bytes=sys.maxsize), None, 0.0)
+    return log
+
+
+def all_of(log: PartitionLog) -> list[bytes]:
+    return log.before(log.end_offset)
+
+
+def whole(log: PartitionLog) -> Dirty:
+    """All batches but the newest."""
+    *_, before, _ = log.kept()
+    return Dirty(log.cleaned_to, before.next_offset, 1.0, EPOCH_MS)
+
+
+@pytest.mark.parametrize("key_size", [10, 2**22])
+def test_a_compaction_takes_the_memory_of_one_batch(key_size: int) -> None:
+    size = MAX_UNPACKED * 3 // 4
+    log = log_of(*([(str(number) * key_size, str(number) * (size - key_size))] for number in range(10)), codec="zstd")
+    tracemalloc.start()
+    try:
+        done(compact(log, whole(log), EPOCH_MS, 0))
+        assert tracemalloc.get_traced_memory()[1] < 5 * MAX_UNPACKED
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_large_log_is_cleaned_turn_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = made()
+    for number in range(40):
+        records = [Record(index, EPOCH_MS + 2000 * number, key, b"v") for index, key in enumerate((b"a", b"b" * 100))]
+        assert cluster.send("t", 0, write_batch(records, codec="gzip")).error_code == 0
+    reads = 0
+    read_one = compaction._read
+
+    def counted(data: bytes) -> compaction._Read | None:
+        nonlocal reads
+        reads += 1
+        return read_one(data)
+
+    monkeypatch.setattr(compaction, "_read", counted)
+    monkeypatch.setattr(upkeep, "TURN_BYTES", 4000)
+    most = turns = 0
+    clean(cluster)
+    while cluster.broker.next_deadline() <= cluster.now:
+        assert len(read(cluster)) == 80
+        most, reads, turns = max(most, reads), 0, turns + 1
+        cluster.advance(0)
+    assert turns > 5
+    assert most < 10
+    assert list(read(cluster)) == [76, 77, 78, 79]
+
+
+def test_many_small_batches_are_looked_at_turn_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = made(min_compaction_lag_ms="3600000")
+    for _ in range(1000):
+        assert cluster.send("t", 0, write_batch([Record(0, EPOCH_MS, b"k", b"v")])).error_code == 0
+    monkeypatch.setattr(upkeep, "TURN_BYTES", 1000)
+    clean(cluster)
+    turns = 1
+    while cluster.broker.next_deadline() <= cluster.now:
+        cluster.advance(0)
+        turns += 1
+    assert turns > 3
+
+
+@pytest.mark.parametrize("dropped", [1, 3, 6, 8])
+def test_a_log_may_lose_its_oldest_batches_and_grow_while_it_is_compacted(dropped: int) -> None:
+    log, other = (log_of(*([("a", str(n)), (str(n % 3), "x"), (str(n), None)] for n in range(8))) for _ in range(2))
+    steps = compact(log, whole(log), EPOCH_MS, 1000)
+    for _ in range(9):
+        next(steps)
+    for each in (log, other):
+        record = Record(0, EPOCH_MS, b"new", b"v")
+        each.append(parse_batch(write_batch([record]), max_bytes=10_000), None, 0.0)
+        each.cut(3 * dropped)
+    done(steps)
+    if dropped < 7:
+        done(compact(other, Dirty(0, 21, 1.0, EPOCH_MS), EPOCH_MS, 1000))
+    assert all_of(log) == all_of(other)
+    assert (log.start_offset, log.size) == (other.start_offset, other.size)
+
+
+def test_the_second_of_two_compactions_of_one_log_at_a_time_changes_nothing() -> None:
+    log = log_of(*([("a", str(n))] for n in range(8)))
+    first, second = (compact(log, whole(log), EPOCH_MS, 0) for _ in range(2))
+    next(first)
+    next(second)
+    done(first)
+    left = all_of(log)
+    done(second)
+    assert all_of(log) == left
+    assert len(left) == 2
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(BATCH, min_size=2, max_size=10), st.integers(1, 4))
+def test_a_log_with_many_keys_is_cleaned_in_several_runs(
+    batches: list[list[tuple[str, str | None]]], most_keys: int
+) -> None:
+    at_once, in_runs = log_of(*batches), log_of(*batches)
+    dirty = whole(at_once)
+    done(compact(at_once, dirty, EPOCH_MS, 1000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compaction, "MOST_KEYS", most_keys)
+        for _ in batches:
+            if in_runs.cleaned_to < dirty.end:
+                done(compact(in_runs, dirty._replace(begin=in_runs.cleaned_to), EPOCH_MS, 1000))
+    assert in_runs.cleaned_to == dirty.end
+    assert all_of(in_runs) == all_of(at_once)

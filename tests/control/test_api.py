@@ -16,6 +16,7 @@ from kafka_shim.control.server import serve_control
 from kafka_shim.experiments.registered.kind import KIND as REGISTERED
 from kafka_shim.groups.kinds import KINDS
 from kafka_shim.lab.killed import Killed
+from kafka_shim.persistence.batch import Batch, Record
 from kafka_shim.testing import CoordinatorServer, open_coordinator, polling
 
 OPERATIONS = operations(lab=True)
@@ -138,6 +139,40 @@ def test_events_have_the_bytes_of_a_request_while_they_are_read(server: Coordina
         }.items()
     wrong = http.get("/v1/frames", params={**where, "arrived": 1.5})
     assert (wrong.status_code, wrong.json()["error"]) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("value", "headers", "in_base64"),
+    [("\0" * (10 << 20), {}, True), ("v", {str(number): None for number in range(70_000)}, True), ("v", {}, False)],
+    ids=["large value", "many headers", "small"],
+)
+def test_an_answer_has_few_large_records(
+    server: CoordinatorServer,
+    http: httpx.Client,
+    monkeypatch: pytest.MonkeyPatch,
+    value: str,
+    headers: dict[str, None],
+    in_base64: bool,
+) -> None:
+    answer_to(http, "POST", "/v1/topics", topic="large")
+    try:
+        server.produce("large", value, value, value, value, headers=headers, compression="zstd")
+        decoded: list[int] = []
+        records_of = Batch.decoded
+
+        def counted(batch: Batch, unpacked: bytes) -> list[Record]:
+            decoded.append(len(unpacked))
+            return records_of(batch, unpacked)
+
+        monkeypatch.setattr(Batch, "decoded", counted)
+        for most, more in ((1, True), (1000, in_base64)):
+            decoded.clear()
+            found = answer_to(http, "GET", f"/v1/topics/large/records?most={most}")
+            assert (len(found["records"]), found["more"]) == (1 if more else 4, more)
+            assert found["records"][0]["base64"] is in_base64
+            assert len(decoded) == (2 if more else 4)
+    finally:
+        answer_to(http, "DELETE", "/v1/topics/large")
 
 
 def test_a_group_is_divided_by_every_assignor(http: httpx.Client) -> None:

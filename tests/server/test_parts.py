@@ -21,6 +21,12 @@ from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from kafka_shim.apis.metadata import MetadataRequest
 from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -156,6 +162,63 @@ def test_page_of_topics_in_parts_is_the_page_at_once(limit: int, cursor: tuple[s
     )
     data = request(made, 0)
     assert answer_to(data, divided=True) == answer_to(data, divided=False)
+
+
+@pytest.mark.parametrize("version", [1, 5, 9])
+def test_searches_for_timestamps_are_answered_one_by_one_as_at_once(version: int) -> None:
+    made = cluster(topics={"t": 40, "u": 30, "empty": 20})
+    wire = Wire(made)
+    for name, size in (("t", 40), ("u", 25)):
+        data = [PartitionProduceData(index, record_batch([b"v"], 1_700_000_000_000 + index)) for index in range(size)]
+        wire.receive(request(ProduceRequest(acks=1, topic_data=[TopicProduceData(name, partition_data=data)]), 9))
+        wire.answers()
+
+    def asked(*partitions: int, timestamp: int = 1_700_000_000_003) -> list[ListOffsetsPartition]:
+        return [ListOffsetsPartition(index, timestamp=timestamp) for index in partitions]
+
+    topics = [
+        ListOffsetsTopic("t", [*asked(*range(39)), *asked(39, timestamp=-1), *asked(50, 3)]),
+        ListOffsetsTopic("none", asked(*range(20))),
+        ListOffsetsTopic("u", [*asked(*range(27)), *asked(27, 28, timestamp=-2), *asked(29, timestamp=-3)]),
+        ListOffsetsTopic("empty", asked(*range(20))),
+        ListOffsetsTopic("empty"),
+        ListOffsetsTopic("u", asked(5, 6)),
+    ]
+    data = request(ListOffsetsRequest(-1, topics=topics), version)
+    endpoint = wire.session.node.table.find(data[4:])
+    assert endpoint is not None
+    answers: list[list[tuple[Any, ...]]] = []
+    rules = []
+    rule = endpoint.rule
+    endpoint.rule = lambda part, call: (rules.append(part), rule(part, call))[1]
+    for divided in (endpoint.divided, None):
+        endpoint.divided = divided
+        wire.receive(data)
+        found = wire.answer(ListOffsetsResponse, version)[1].topics
+        answers.append(
+            sorted(
+                (topic.name, each.partition_index, each.error_code, each.timestamp, each.offset)
+                for topic in found
+                for each in topic.partitions
+            )
+        )
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 113
+    # All partitions without a search, then each search by itself.
+    assert [sum(len(topic.partitions) for topic in part.topics) for part in rules[:-1]] == [53, *[1] * 61]
+
+
+def test_request_with_few_searches_is_not_divided() -> None:
+    made = cluster(topics={"t": 40})
+    wire = Wire(made)
+    data = [PartitionProduceData(index, record_batch([b"v"], 1_700_000_000_000)) for index in range(40)]
+    wire.receive(request(ProduceRequest(acks=1, topic_data=[TopicProduceData("t", partition_data=data)]), 9))
+    wire.answers()
+    for timestamps in ([-1] * 40, [-2] * 40, [5] * 16 + [-1] * 24):
+        asked = [ListOffsetsPartition(index, timestamp=each) for index, each in enumerate(timestamps)]
+        wire.receive(request(ListOffsetsRequest(-1, topics=[ListOffsetsTopic("t", asked)]), 9))
+        (topic,) = wire.answer(ListOffsetsResponse, 9)[1].topics
+        assert len(topic.partitions) == 40
 
 
 @pytest.mark.parametrize("acks", [0, 1])

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 MOST: Final = 1000
 """Records of a request or of an answer."""
 ANSWER_BYTES: Final = 2**20
-"""Bytes of records in an answer, which has one record at least."""
+"""Bytes of records in an answer, which has one record at least. A record of more bytes is in base64, since JSON can
+take six for each byte of a text."""
+_PART_BYTES: Final = 16
+"""Bytes of a record or of a header beside its texts."""
 
 
 class Place(Answer, kw_only=True):
@@ -69,7 +72,10 @@ class RecordRead(Answer, kw_only=True):
     key: str | None
     value: str | None
     headers: list[tuple[str, str | None]]
-    base64: Annotated[bool, Meta(description="True if key, value and headers are base64: one of them is not UTF-8.")]
+    base64: Annotated[
+        bool,
+        Meta(description="True if key, value and headers are base64: one of them is not UTF-8, or all exceed 1 MiB."),
+    ]
 
 
 class RecordsRead(Answer, kw_only=True):
@@ -97,18 +103,24 @@ async def _read(workbench: Workbench, topic: str, query: RecordsQuery) -> Record
     records: list[RecordRead] = []
     size = 0
     for each in data.slices(topic, partition, start=query.start):
+        batches = each.records()
         try:
-            # Compressed records can be a thousand times as large as their batch.
-            decoded = await trio.to_thread.run_sync(each.records)
+            # Compressed records can be a thousand times as large as their batch, so only one is unpacked at a time.
+            while (decoded := await trio.to_thread.run_sync(next, batches, None)) is not None:
+                for record in decoded:
+                    size += _size(record)
+                    if len(records) == query.most or (records and size > ANSWER_BYTES):
+                        return RecordsRead(records=records, more=True)
+                    records.append(_record(record))
         except CorruptBatch as error:
             raise Refused(ErrorCode.CORRUPT_MESSAGE, f"Partition {each.partition} cannot be read: {error}.") from None
-        for record in decoded:
-            size += len(record.key or b"") + len(record.value or b"")
-            size += sum(len(name) + len(value or b"") for name, value in record.headers)
-            if len(records) == query.most or (records and size > ANSWER_BYTES):
-                return RecordsRead(records=records, more=True)
-            records.append(_record(record))
     return RecordsRead(records=records, more=False)
+
+
+def _size(record: StoredRecord) -> int:
+    """Return the bytes that a record takes, without the escapes of JSON."""
+    size = _PART_BYTES + len(record.key or b"") + len(record.value or b"")
+    return size + sum(_PART_BYTES + len(name) + len(value or b"") for name, value in record.headers)
 
 
 def _data(workbench: Workbench, topic: str, partition: int | None) -> TopicData:
@@ -130,11 +142,12 @@ def _data(workbench: Workbench, topic: str, partition: int | None) -> TopicData:
 def _record(record: StoredRecord) -> RecordRead:
     parts = [record.key, record.value, *(value for _, value in record.headers)]
     try:
-        key, value, *headers = [None if part is None else part.decode() for part in parts]
-        in_base64 = False
+        in_base64 = _size(record) > ANSWER_BYTES
+        key, value, *headers = [None if part is None or in_base64 else part.decode() for part in parts]
     except UnicodeDecodeError:
-        key, value, *headers = [None if part is None else base64.b64encode(part).decode() for part in parts]
         in_base64 = True
+    if in_base64:
+        key, value, *headers = [None if part is None else base64.b64encode(part).decode() for part in parts]
     return RecordRead(
         partition=record.partition,
         offset=record.offset,
