@@ -207,7 +207,11 @@ class Exchange:
                     response, self.amend = self.amend(response), None
                 if self.response is None:
                     self.response = response
-                long.add(endpoint.encode_part(endpoint.shape(response, endpoint.version)), outbox.required_batch)
+                divided = endpoint.divided
+                if divided is not None and divided.merge is not None:
+                    long.keep(getattr(response, divided.answers), outbox.required_batch)
+                else:
+                    long.add(endpoint.encode_part(endpoint.shape(response, endpoint.version)), outbox.required_batch)
             except Exception as error:
                 self._drop_pieces()
                 self.answer(self._unforeseen(error, now), 0, now)
@@ -224,6 +228,12 @@ class Exchange:
     def _answer_in_whole(self, long: LongAnswer, now: float) -> None:
         if self.response is None:
             self._end(now)
+            return
+        divided = self.endpoint.divided
+        if divided is not None and divided.merge is not None:
+            setattr(self.response, divided.answers, divided.merge(long.kept))
+            self.long = None
+            self.answer(self.response, long.required_batch, now)
             return
         throttling = self.node.throttling
         if throttling is not None and self.usage is not None:

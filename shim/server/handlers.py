@@ -29,7 +29,12 @@ from kafka_shim.apis.find_coordinator import (
     is_share_key,
     no_coordinator,
 )
-from kafka_shim.apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
+from kafka_shim.apis.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
 from kafka_shim.apis.merge import merge
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_shim.apis.offset_commit import (
@@ -55,7 +60,7 @@ from kafka_shim.apis.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from kafka_shim.apis.produce import ProduceRequest, TopicProduceData
+from kafka_shim.apis.produce import ProduceRequest, TopicProduceData, TopicProduceResponse
 from kafka_shim.apis.profiles import group_operations
 from kafka_shim.apis.streams_group_describe import (
     DescriptionStatus,
@@ -529,6 +534,21 @@ def produce_parts(request: ProduceRequest, call: Exchange) -> Iterator[ProduceRe
         return None
     topics = [TopicProduceData(topic.name, topic.topic_id, [each]) for topic, each in batches]
     return divide(request, "topic_data", topics, size=1)
+
+
+def produced_topics(topics: list[TopicProduceResponse]) -> list[TopicProduceResponse]:
+    """Merge the answers for one topic: Sarama keeps the last of several."""
+    merged: dict[tuple[str, bytes], TopicProduceResponse] = {}
+    for topic in topics:
+        first = merged.setdefault((topic.name, topic.topic_id), topic)
+        if first is not topic:
+            first.partition_responses += topic.partition_responses
+    return list(merged.values())
+
+
+def listed_topics(topics: list[ListOffsetsTopicResponse]) -> list[ListOffsetsTopicResponse]:
+    """Merge the answers for one topic."""
+    return merge(topics, lambda topic: topic.name)
 
 
 def list_offsets(request: ListOffsetsRequest, call: Exchange) -> ListOffsetsResponse:

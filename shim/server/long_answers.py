@@ -40,13 +40,15 @@ class LongAnswer:
     """The answer to the `parts` of a request, with the pieces that are encoded already. `size` is their bytes in the
     answer, `held` in memory."""
 
-    __slots__ = ("_count", "_head", "_pieces", "_tail", "held", "parts", "required_batch", "size")
+    __slots__ = ("_count", "_head", "_pieces", "_tail", "held", "kept", "parts", "required_batch", "size")
 
     def __init__(self, parts: Iterator[Message | int]) -> None:
         self.parts = parts
         self.required_batch = 0
         self.size = self.held = 0
         self._count = 0
+        self.kept: list[Struct] = []
+        """Elements that are not encoded yet, since some belong together."""
         self._pieces: list[tuple[bytes, int]] = []
         self._head = self._tail = b""
 
@@ -56,6 +58,11 @@ class LongAnswer:
         self.held += len(elements) + _OVERHEAD
         self.required_batch = max(self.required_batch, required_batch)
         self._add((elements, count))
+
+    def keep(self, elements: list[Struct], required_batch: int) -> None:
+        """Add elements of the answer to a part, to encode at the end."""
+        self.kept += elements
+        self.required_batch = max(self.required_batch, required_batch)
 
     def repeat(self, number: int) -> None:
         """Add the answer to part `number` again."""

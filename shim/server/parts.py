@@ -35,10 +35,12 @@ connection."""
 class Divided(NamedTuple):
     """The division of an API's long requests. `parts` yields them, or is None for a request that is short enough; in
     place of a part it may yield the number of an earlier one: the same answer stands here again. `answers` is the array
-    of the response that has all their answers."""
+    of the response that has all their answers. `merge` makes one element of those of it that belong together: then the
+    whole answer is encoded at the end."""
 
     parts: Callable[[Any, Any], Iterator[Any] | None]
     answers: str
+    merge: Callable[[list[Any]], list[Any]] | None = None
 
 
 def by(

@@ -198,7 +198,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
             r, c, c.arrived, by_topic_id=c.version >= 13, zstd_allowed=c.version >= 7, with_leaders=c.version >= 10,
             supported_operation=_of_produce(c.version)),
         (transaction(WRITE), topics(WRITE, lambda r: _named(r.topic_data))),
-        divided=Divided(handlers.produce_parts, "responses")),
+        divided=Divided(handlers.produce_parts, "responses", handlers.produced_topics)),
     ApiKey.FETCH: Row(
         lambda r, c: c.broker.fetches.fetch(r, c, c.arrived, by_topic_id=c.version >= 13, with_leaders=c.version >= 16),
         (topics(READ, lambda r: [t.topic or t.topic_id for t in r.topics]),)),
@@ -211,7 +211,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         (group(READ, _share_group), topics(READ, lambda r: [t.topic_id for t in r.topics])),
         lambda r: Sender(r.member_id or ""), feature=SHARE_VERSION),
     ApiKey.LIST_OFFSETS: Row(handlers.list_offsets, (topics(DESCRIBE),),
-        divided=Divided(handlers.list_offsets_parts, "topics")),
+        divided=Divided(handlers.list_offsets_parts, "topics", handlers.listed_topics)),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(
         lambda r, c: c.broker.offsets.offset_for_leader_epoch(r),
         (topics(DESCRIBE, lambda r: [t.topic for t in r.topics]),),

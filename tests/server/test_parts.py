@@ -29,7 +29,7 @@ from kafka_shim.apis.list_offsets import (
 )
 from kafka_shim.apis.metadata import MetadataRequest
 from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kafka_shim.apis.profiles import is_served
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.releases import DEFAULT_RELEASE
@@ -195,6 +195,8 @@ def test_searches_for_timestamps_are_answered_one_by_one_as_at_once(version: int
         endpoint.divided = divided
         wire.receive(data)
         found = wire.answer(ListOffsetsResponse, version)[1].topics
+        if divided is not None:
+            assert sorted(topic.name for topic in found) == ["empty", "none", "t", "u"]
         answers.append(
             sorted(
                 (topic.name, each.partition_index, each.error_code, each.timestamp, each.offset)
@@ -206,6 +208,19 @@ def test_searches_for_timestamps_are_answered_one_by_one_as_at_once(version: int
     assert len(answers[0]) == 113
     # All partitions without a search, then each search by itself.
     assert [sum(len(topic.partitions) for topic in part.topics) for part in rules[:-1]] == [53, *[1] * 61]
+
+
+@pytest.mark.parametrize("version", [3, 9])
+def test_topic_is_there_once_in_the_answer_to_a_divided_produce(version: int) -> None:
+    """Sarama keeps the last of several answers for a topic."""
+    wire = Wire(cluster(topics={"t": 40, "u": 1}))
+    data = [PartitionProduceData(index, record_batch([b"v"], 1_700_000_000_000)) for index in range(40)]
+    topics = [TopicProduceData("t", partition_data=data), TopicProduceData("u", partition_data=data[:1])]
+    wire.receive(request(ProduceRequest(acks=1, topic_data=topics), version))
+    responses = wire.answer(ProduceResponse, version)[1].responses
+    assert [topic.name for topic in responses] == ["t", "u"]
+    assert [each.index for each in responses[0].partition_responses] == list(range(40))
+    assert {each.error_code for topic in responses for each in topic.partition_responses} == {0}
 
 
 def test_request_with_few_searches_is_not_divided() -> None:
