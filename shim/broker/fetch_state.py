@@ -14,10 +14,13 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batches import LEADER_EPOCH
 from kafka_shim.broker.fetch_sessions import FINAL_EPOCH, FetchSession
 from kafka_shim.broker.log import PartitionLog
-from kafka_shim.broker.topics import Partition, Topics
+from kafka_shim.broker.topics import MAX_NAME_LENGTH, Partition, Topics
 
 READ_COMMITTED: Final = 1
 UNKNOWN: Final = -1
+
+_LONG_NAME: Final = MAX_NAME_LENGTH + 1
+"""Each so many characters of a name take the memory of another partition."""
 
 Key = tuple[str | bytes, int]
 """A partition as the client names it: by topic name, from version 13 on by topic id, and index."""
@@ -116,7 +119,7 @@ class FetchState:
     `revision` is that of the topics when the partitions were looked up. `clean` means that there was nothing to read
     and no log has changed since; `empty` is the answer that a clean state repeats, None before the first one. `epoch`
     is the session's, -1 without one; `is_full` until an answer had every partition once. `request` is the remembered
-    request of a state without a session.
+    request of a state without a session. `surplus` is counted beside the number of partitions, for long names.
     """
 
     __slots__ = (
@@ -131,6 +134,7 @@ class FetchState:
         "read_committed",
         "request",
         "session",
+        "surplus",
         "waiters",
         "_logs",
         "_owner",
@@ -145,6 +149,7 @@ class FetchState:
         self.with_leaders = with_leaders
         self.read_committed = request.isolation_level == READ_COMMITTED
         self.parts: dict[Key, FetchedPartition] = {}
+        self.surplus = 0
         self.revision = -1
         self.clean = False
         self.empty: FetchResponse | None = None
@@ -157,10 +162,13 @@ class FetchState:
         """Add the partitions of a request, or change their offsets and limits."""
         for topic in topics:
             name: str | bytes = topic.topic_id if self.by_topic_id else topic.topic
+            surplus = len(topic.topic) // _LONG_NAME
             for source in topic.partitions:
                 part = self.parts.get((name, source.partition))
                 if part is None:
                     self.parts[name, source.partition] = FetchedPartition(topic.topic, topic.topic_id, source)
+                    if surplus:
+                        self.surplus += surplus
                     self.revision = -1
                 else:
                     part.update(source)
@@ -172,6 +180,7 @@ class FetchState:
             name: str | bytes = topic.topic_id if self.by_topic_id else topic.topic
             for index in topic.partitions:
                 if self.parts.pop((name, index), None) is not None:
+                    self.surplus -= len(topic.topic) // _LONG_NAME
                     self.revision = -1
                     self.clean = False
 
