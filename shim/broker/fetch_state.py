@@ -120,6 +120,10 @@ class FetchState:
     and no log has changed since; `empty` is the answer that a clean state repeats, None before the first one. `epoch`
     is the session's, -1 without one; `is_full` until an answer had every partition once. `request` is the remembered
     request of a state without a session. `surplus` is counted beside the number of partitions, for long names.
+
+    Another client's Produce must not look at all partitions of a parked fetch, so their readable bytes are counted.
+    While `_is_counted`, all logs are watched, `_unread` has the bytes of each partition with any, `_unread_bytes` is
+    their sum, and `_changed` has the partitions to count again.
     """
 
     __slots__ = (
@@ -136,8 +140,12 @@ class FetchState:
         "session",
         "surplus",
         "waiters",
+        "_changed",
+        "_is_counted",
         "_logs",
         "_owner",
+        "_unread",
+        "_unread_bytes",
     )
 
     def __init__(self, owner: Owner, request: FetchRequest, *, by_topic_id: bool, with_leaders: bool) -> None:
@@ -156,6 +164,10 @@ class FetchState:
         self.waiters: dict[object, ParkedFetch] = {}
         self._owner = owner
         self._logs: list[PartitionLog] = []
+        self._is_counted = False
+        self._changed: dict[FetchedPartition, None] = {}
+        self._unread: dict[FetchedPartition, int] = {}
+        self._unread_bytes = 0
         self.add(request.topics)
 
     def add(self, topics: Iterable[FetchTopic]) -> None:
@@ -172,6 +184,7 @@ class FetchState:
                     self.revision = -1
                 else:
                     part.update(source)
+                    self._changed[part] = None
                 self.clean = False
 
     def forget(self, topics: Iterable[ForgottenTopic]) -> None:
@@ -201,9 +214,11 @@ class FetchState:
             else:
                 part.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self.revision = topics.revision
-        self.clean = False
+        self.clean = self._is_counted = False
         if self.waiters:
             self.listen()
+            # There may be other leaders, too.
+            self._changed, self.clean = dict.fromkeys(self.parts.values()), False
 
     def is_ready(self, node_id: int, enough: int) -> bool:
         """Return True if a fetch is to be answered now: there are `enough` bytes, no partition can be read, or one has
@@ -211,6 +226,15 @@ class FetchState:
 
         A partition that does not exist is no reason by itself, as in Kafka: its error waits with the others.
         """
+        if self._is_counted:
+            # The first read of a log begins it, and so changes it.
+            for part in list(self._changed):
+                if part.partition is not None:
+                    if part.refusal(node_id):
+                        return True
+                    self._count(part, part.partition.log)
+                self._changed.pop(part, None)
+            return self._unread_bytes >= enough or not self._logs
         readable = 0
         has_partition = False
         for part in self.parts.values():
@@ -226,28 +250,41 @@ class FetchState:
                     return True
         return readable >= enough or not has_partition
 
+    def _count(self, part: FetchedPartition, log: PartitionLog) -> None:
+        readable = log.readable(part.offset, committed=self.read_committed)
+        if part in self._unread:
+            self._unread_bytes -= self._unread.pop(part)
+        if readable:
+            self._unread[part] = counted = min(readable, part.max_bytes)
+            self._unread_bytes += counted
+
     def listen(self) -> None:
         """Watch the logs for changes from now on, and compute `clean`."""
-        self.unlisten()
-        self._logs = [each.partition.log for each in self.parts.values() if each.partition is not None]
-        for log in self._logs:
-            log.watchers[self] = None
+        if not self._is_counted:
+            self.unlisten()
+            for part in self.parts.values():
+                if part.partition is not None:
+                    log = part.partition.log
+                    self._logs.append(log)
+                    log.watchers[self] = part
+                    if part.offset < log.readable_end(committed=self.read_committed):
+                        self._count(part, log)
+            self._is_counted = True
         self.empty = None
-        self.clean = not any(
-            each.partition is not None and each.offset < each.partition.log.readable_end(committed=self.read_committed)
-            for each in self.parts.values()
-        )
+        self.clean = not (self._unread or self._changed)
 
     def unlisten(self) -> None:
         """Stop watching the logs."""
         for log in self._logs:
             log.watchers.pop(self, None)
         self._logs = []
-        self.clean = False
+        self._changed, self._unread, self._unread_bytes = {}, {}, 0
+        self.clean = self._is_counted = False
 
-    def changed(self) -> None:
-        """Note that a log has changed."""
+    def changed(self, name: FetchedPartition) -> None:
+        """Note that the log of a partition has changed."""
         self.clean = False
+        self._changed[name] = None
         if self.waiters:
             self._owner.topics.woken[self] = None
         elif self.session is None:

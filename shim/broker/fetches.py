@@ -188,6 +188,7 @@ class FetchApi:
         if state.read_committed != (request.isolation_level == READ_COMMITTED):
             state.read_committed = not state.read_committed
             state.clean = False
+            state.revision = -1
         if not self.sessions.touch(session, now):
             return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return state
