@@ -14,10 +14,13 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batches import LEADER_EPOCH
 from kafka_shim.broker.fetch_sessions import FINAL_EPOCH, FetchSession
 from kafka_shim.broker.log import PartitionLog
-from kafka_shim.broker.topics import Partition, Topics
+from kafka_shim.broker.topics import MAX_NAME_LENGTH, Partition, Topics
 
 READ_COMMITTED: Final = 1
 UNKNOWN: Final = -1
+
+_LONG_NAME: Final = MAX_NAME_LENGTH + 1
+"""Each so many characters of a name take the memory of another partition."""
 
 Key = tuple[str | bytes, int]
 """A partition as the client names it: by topic name, from version 13 on by topic id, and index."""
@@ -116,7 +119,11 @@ class FetchState:
     `revision` is that of the topics when the partitions were looked up. `clean` means that there was nothing to read
     and no log has changed since; `empty` is the answer that a clean state repeats, None before the first one. `epoch`
     is the session's, -1 without one; `is_full` until an answer had every partition once. `request` is the remembered
-    request of a state without a session.
+    request of a state without a session. `surplus` is counted beside the number of partitions, for long names.
+
+    Another client's Produce must not look at all partitions of a parked fetch, so their readable bytes are counted.
+    While `_is_counted`, all logs are watched, `_unread` has the bytes of each partition with any, `_unread_bytes` is
+    their sum, and `_changed` has the partitions to count again.
     """
 
     __slots__ = (
@@ -131,9 +138,14 @@ class FetchState:
         "read_committed",
         "request",
         "session",
+        "surplus",
         "waiters",
+        "_changed",
+        "_is_counted",
         "_logs",
         "_owner",
+        "_unread",
+        "_unread_bytes",
     )
 
     def __init__(self, owner: Owner, request: FetchRequest, *, by_topic_id: bool, with_leaders: bool) -> None:
@@ -145,25 +157,34 @@ class FetchState:
         self.with_leaders = with_leaders
         self.read_committed = request.isolation_level == READ_COMMITTED
         self.parts: dict[Key, FetchedPartition] = {}
+        self.surplus = 0
         self.revision = -1
         self.clean = False
         self.empty: FetchResponse | None = None
         self.waiters: dict[object, ParkedFetch] = {}
         self._owner = owner
         self._logs: list[PartitionLog] = []
+        self._is_counted = False
+        self._changed: dict[FetchedPartition, None] = {}
+        self._unread: dict[FetchedPartition, int] = {}
+        self._unread_bytes = 0
         self.add(request.topics)
 
     def add(self, topics: Iterable[FetchTopic]) -> None:
         """Add the partitions of a request, or change their offsets and limits."""
         for topic in topics:
             name: str | bytes = topic.topic_id if self.by_topic_id else topic.topic
+            surplus = len(topic.topic) // _LONG_NAME
             for source in topic.partitions:
                 part = self.parts.get((name, source.partition))
                 if part is None:
                     self.parts[name, source.partition] = FetchedPartition(topic.topic, topic.topic_id, source)
+                    if surplus:
+                        self.surplus += surplus
                     self.revision = -1
                 else:
                     part.update(source)
+                    self._changed[part] = None
                 self.clean = False
 
     def forget(self, topics: Iterable[ForgottenTopic]) -> None:
@@ -172,6 +193,7 @@ class FetchState:
             name: str | bytes = topic.topic_id if self.by_topic_id else topic.topic
             for index in topic.partitions:
                 if self.parts.pop((name, index), None) is not None:
+                    self.surplus -= len(topic.topic) // _LONG_NAME
                     self.revision = -1
                     self.clean = False
 
@@ -192,9 +214,11 @@ class FetchState:
             else:
                 part.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self.revision = topics.revision
-        self.clean = False
+        self.clean = self._is_counted = False
         if self.waiters:
             self.listen()
+            # There may be other leaders, too.
+            self._changed, self.clean = dict.fromkeys(self.parts.values()), False
 
     def is_ready(self, node_id: int, enough: int) -> bool:
         """Return True if a fetch is to be answered now: there are `enough` bytes, no partition can be read, or one has
@@ -202,6 +226,15 @@ class FetchState:
 
         A partition that does not exist is no reason by itself, as in Kafka: its error waits with the others.
         """
+        if self._is_counted:
+            # The first read of a log begins it, and so changes it.
+            for part in list(self._changed):
+                if part.partition is not None:
+                    if part.refusal(node_id):
+                        return True
+                    self._count(part, part.partition.log)
+                self._changed.pop(part, None)
+            return self._unread_bytes >= enough or not self._logs
         readable = 0
         has_partition = False
         for part in self.parts.values():
@@ -217,28 +250,41 @@ class FetchState:
                     return True
         return readable >= enough or not has_partition
 
+    def _count(self, part: FetchedPartition, log: PartitionLog) -> None:
+        readable = log.readable(part.offset, committed=self.read_committed)
+        if part in self._unread:
+            self._unread_bytes -= self._unread.pop(part)
+        if readable:
+            self._unread[part] = counted = min(readable, part.max_bytes)
+            self._unread_bytes += counted
+
     def listen(self) -> None:
         """Watch the logs for changes from now on, and compute `clean`."""
-        self.unlisten()
-        self._logs = [each.partition.log for each in self.parts.values() if each.partition is not None]
-        for log in self._logs:
-            log.watchers[self] = None
+        if not self._is_counted:
+            self.unlisten()
+            for part in self.parts.values():
+                if part.partition is not None:
+                    log = part.partition.log
+                    self._logs.append(log)
+                    log.watchers[self] = part
+                    if part.offset < log.readable_end(committed=self.read_committed):
+                        self._count(part, log)
+            self._is_counted = True
         self.empty = None
-        self.clean = not any(
-            each.partition is not None and each.offset < each.partition.log.readable_end(committed=self.read_committed)
-            for each in self.parts.values()
-        )
+        self.clean = not (self._unread or self._changed)
 
     def unlisten(self) -> None:
         """Stop watching the logs."""
         for log in self._logs:
             log.watchers.pop(self, None)
         self._logs = []
-        self.clean = False
+        self._changed, self._unread, self._unread_bytes = {}, {}, 0
+        self.clean = self._is_counted = False
 
-    def changed(self) -> None:
-        """Note that a log has changed."""
+    def changed(self, name: FetchedPartition) -> None:
+        """Note that the log of a partition has changed."""
         self.clean = False
+        self._changed[name] = None
         if self.waiters:
             self._owner.topics.woken[self] = None
         elif self.session is None:

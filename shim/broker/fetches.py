@@ -35,8 +35,8 @@ from kafka_shim.broker.topics import Topics
 from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.outbox import Outbox
 
-REMEMBERED_PARTITIONS: Final = 200_000
-"""Requests without a session are remembered up to this number of partitions in total."""
+REMEMBERED_SIZE: Final = 200_000
+"""Requests without a session are remembered up to this size in total."""
 
 _NO_ABORTS: Final[list[AbortedTransaction]] = []
 
@@ -63,7 +63,7 @@ class FetchApi:
         self.sessions: FetchSessions[FetchState] = FetchSessions(slots, new_id)
         self._most_bytes = topics.settings.number("fetch.max.bytes")
         self._remembered: dict[int, FetchState] = {}
-        self._remembered_partitions = 0
+        self._remembered_size = 0
         self._waiting: dict[object, ParkedFetch] = {}
         self.deadlines: list[tuple[float, int, ParkedFetch]] = []
         self._order = count()
@@ -188,7 +188,9 @@ class FetchApi:
         if state.read_committed != (request.isolation_level == READ_COMMITTED):
             state.read_committed = not state.read_committed
             state.clean = False
-        self.sessions.touch(session, now)
+            state.revision = -1
+        if not self.sessions.touch(session, now):
+            return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return state
 
     def _enough(self, min_bytes: int, max_bytes: int) -> int:
@@ -208,8 +210,8 @@ class FetchApi:
         if state.epoch == FINAL_EPOCH and state.request is None:
             state.request = request
             self._remembered[id(request)] = state
-            self._remembered_partitions += len(state.parts)
-            while self._remembered_partitions > REMEMBERED_PARTITIONS:
+            self._remembered_size += len(state.parts) + state.surplus
+            while self._remembered_size > REMEMBERED_SIZE:
                 oldest = next(iter(self._remembered.values()))
                 self._forget(oldest)
                 self.let_go(oldest)
@@ -217,7 +219,7 @@ class FetchApi:
     def _forget(self, state: FetchState) -> None:
         if state.request is not None:
             del self._remembered[id(state.request)]
-            self._remembered_partitions -= len(state.parts)
+            self._remembered_size -= len(state.parts) + state.surplus
             state.request = None
 
     def _reply(self, waiter: ParkedFetch, now: float) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from kafka_shim.broker.batch_records import first_at_or_after, first_of_largest_timestamp
 from kafka_shim.broker.batches import LEADER_EPOCH
@@ -35,9 +35,10 @@ _DROPPED_AT_ONCE: Final = 8
 
 
 class Watcher(Protocol):
-    """An object that is called for every change of a log; `settle` follows after all changes of a request."""
+    """An object that is called for every change of a log, with its own name for the log; `settle` follows after all
+    changes of a request."""
 
-    def changed(self) -> None: ...
+    def changed(self, name: Any) -> None: ...
 
     def settle(self, now: float) -> None: ...
 
@@ -93,7 +94,8 @@ class PartitionLog:
         self.end_offset = 0
         self.producers = Producers()
         self.transactions = LogTransactions()
-        self.watchers: dict[Watcher, None] = {}
+        self.watchers: dict[Watcher, object] = {}
+        """Each with its name for this log."""
         self.cleaned_to = 0
         self.tombstones: dict[int, int] = {}
         self._data: list[bytes] = []
@@ -172,8 +174,9 @@ class PartitionLog:
 
     def tell(self) -> None:
         """Tell the watchers that the log has changed."""
-        for watcher in tuple(self.watchers):
-            watcher.changed()
+        if self.watchers:
+            for watcher, name in tuple(self.watchers.items()):
+                watcher.changed(name)
 
     def has(self, offset: int) -> bool:
         """Return True if a read may start at `offset`: anywhere from the log's start to its end, both included."""

@@ -65,7 +65,7 @@ class _Parked:
         self.logs: list[PartitionLog] = []
         self._owner = owner
 
-    def changed(self) -> None:
+    def changed(self, name: None) -> None:
         self._owner.topics.woken[self] = None
 
     def settle(self, now: float) -> None:

@@ -441,9 +441,14 @@ class HugeExchange(Exchange):
     """An exchange with its answer encoded in a turn of its own, once its records are durable. `size` counts the bytes
     of its request."""
 
-    __slots__ = ("size",)
+    __slots__ = ("__weakref__", "size")
 
     size: int
+
+    @property
+    def under_way(self) -> bool:
+        """Return True until it is answered, parked or held, or its connection has ended."""
+        return self.step is _RUNNING and self.session.state is not _CLOSED
 
     def answer(self, response: Message, required_batch: int, now: float) -> None:
         """See `Exchange.answer`."""

@@ -142,6 +142,14 @@ class LongExchange(Protocol):
         """`go_on` has raised: the connection ends."""
 
 
+class HugeExchange(Protocol):
+    """An exchange with a huge request; `exchange.py` has it."""
+
+    @property
+    def under_way(self) -> bool:
+        """True from its decoding until it is answered or waits for anything but its turn."""
+
+
 class _Taken:
     """A turn that a long request has had already."""
 
@@ -167,11 +175,18 @@ class Parts:
         """The bytes of each client's long answer."""
         self.held = 0
         """Their sum."""
+        self.huge: Callable[[], HugeExchange | None] = lambda: None
+        """Returns the last huge exchange that was decoded; None if it has gone."""
 
     def add(self, exchange: LongExchange) -> None:
         """Answer this exchange when it is its turn."""
         self._exchanges.append(exchange)
         self._added.set()
+
+    def is_huge_under_way(self) -> bool:
+        """Return True if the last huge exchange is to be served or answered in turns to come."""
+        last = self.huge()
+        return last is not None and last.under_way
 
     def begin(self) -> bool:
         """Take the turn for a long request, which is served at once; False if it has to wait for its turn."""

@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
+from weakref import ref
 
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import DecodeError
@@ -43,7 +44,8 @@ PIPELINED: Final = 0.001
 LONG_FRAME: Final = 64 * 1024
 """Longer requests take turns with those that are answered part by part, and are not decoded before."""
 HUGE_FRAME: Final = 512 * 1024
-"""A longer request is decoded, served and answered in three turns: clients name all their partitions in one."""
+"""A longer request is decoded, served and answered in three turns: clients name all their partitions in one. The next
+one is decoded after that, since a decoded one takes many times its bytes."""
 _PRODUCE: Final = ApiKey.PRODUCE.to_bytes(2)
 """The beginning of a request that is long for its records, and they are not decoded."""
 
@@ -386,11 +388,16 @@ class Session:
         return True
 
     def serve_in_turn(self, turn: _LongFrame, frame: bytes, now: float) -> bool:
-        """Serve a long request, and the bytes since; or decode a huge one, and return True."""
+        """Serve a long request, and the bytes since; or decode a huge one, and return True. One that has to wait for
+        the answer to another huge one gets its turn again."""
         if self.state is _CLOSED:
             return False
-        self.state = _READY
         exchange = turn.exchange
+        parts = self.node.parts
+        if exchange is None and parts is not None and len(frame) > HUGE_FRAME and parts.is_huge_under_way():
+            parts.add(turn)
+            return False
+        self.state = _READY
         if exchange is None:
             self._serve(frame, now, turn)
             if turn.exchange is not None:
@@ -428,6 +435,8 @@ class Session:
         if turn is not None and len(frame) > HUGE_FRAME:
             huge = turn.exchange = HugeExchange(node, self, endpoint, request, self.client, frame[4:8])
             huge.size = len(frame)
+            if node.parts is not None:
+                node.parts.huge = ref(huge)
             if node.throttling is not None:
                 node.throttling.begin(huge, len(frame), now)
             return

@@ -284,3 +284,62 @@ class TestEvicted:
         grown.answer()
         other.answer()
         assert Client(cluster, ("t", 0, 0), ("t", 1, 0)).id == 0
+
+
+class TestRoomForPartitions:
+    """All sessions together have room for five partitions."""
+
+    @pytest.fixture(autouse=True)
+    def room_for_five(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("kafka_shim.broker.fetch_sessions.MAX_SIZE", 5)
+
+    def test_no_room_is_no_session(self, cluster: Cluster) -> None:
+        large, small, crowded_out = (
+            Client(cluster, *all_four()),
+            Client(cluster, ("t", 0, 0)),
+            Client(cluster, *all_four()),
+        )
+        assert [client.id > 0 for client in (large, small, crowded_out)] == [True, True, False]
+        assert len(partitions_of(crowded_out.first)) == 4
+        assert large.answer().error_code == small.answer().error_code == 0
+
+    def test_ended_session_makes_room(self, cluster: Cluster) -> None:
+        client = Client(cluster, *all_four())
+        client.answer(forgotten=[("t", 1), ("t", 2)])
+        assert Client(cluster, *all_four()).id == 0
+        assert Client(cluster, *all_four()[:3]).id > 0
+        cluster.fetch(fetch_request(session_id=client.id, session_epoch=-1, max_wait_ms=0))
+        assert Client(cluster, *all_four()[:2]).id > 0
+
+    def test_old_sessions_go_until_there_is_room(self, cluster: Cluster) -> None:
+        old = [Client(cluster, ("t", index, 0)) for index in range(3)]
+        cluster.now = EVICTION_SECONDS + 1
+        new = Client(cluster, *all_four())
+        assert [client.answer().error_code for client in [*old, new]] == [70, 70, 0, 0]
+
+    def test_too_large_session_is_not_kept_and_evicts_none(self, cluster: Cluster) -> None:
+        old = Client(cluster, ("t", 0, 0))
+        cluster.now = EVICTION_SECONDS + 1
+        assert Client(cluster, *all_four(), ("nope", 0, 0), ("nope", 1, 0)).id == 0
+        assert old.answer().error_code == 0
+
+    def test_session_that_grows_without_room_ends(self, cluster: Cluster) -> None:
+        other, growing = Client(cluster, *all_four()[:3]), Client(cluster, ("t", 0, 0))
+        assert growing.answer(("t", 1, 0)).error_code == 0
+        assert growing.answer(("t", 2, 0)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert Client(cluster, ("t", 0, 0), ("t", 1, 0)).id > 0
+        assert other.answer().error_code == 0
+
+    def test_session_that_grows_takes_the_room_of_an_old_one(self, cluster: Cluster) -> None:
+        old, growing = Client(cluster, *all_four()[:3]), Client(cluster, *all_four()[:2])
+        cluster.now = EVICTION_SECONDS + 1
+        assert growing.answer(("t", 2, 0)).error_code == 0
+        assert old.answer().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+    def test_names_longer_than_a_topic_can_have_take_more_room(self, cluster: Cluster) -> None:
+        assert Client(cluster, ("x" * 1500, 0, 0)).id == 0
+        client = Client(cluster, ("x" * 1000, 0, 0))
+        assert client.id > 0
+        assert Client(cluster, ("t", 0, 0)).id == 0
+        client.answer(("t", 0, 0), forgotten=[("x" * 1000, 0)])
+        assert Client(cluster, *all_four()).id > 0

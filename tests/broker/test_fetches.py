@@ -279,7 +279,7 @@ class TestUnchangedRequest:
         assert not log.watchers
 
     def test_remembered_answers_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("kafka_shim.broker.fetches.REMEMBERED_PARTITIONS", 10)
+        monkeypatch.setattr("kafka_shim.broker.fetches.REMEMBERED_SIZE", 10)
         cluster = cluster_with("t")
         log = cluster.topics.named("t").partitions[0].log
         for _ in range(100):

@@ -128,12 +128,11 @@ class TestTimestamps:
 
 
 class Listening:
-    def __init__(self, number: int, heard: list[int]) -> None:
-        self._number = number
+    def __init__(self, heard: list[int]) -> None:
         self._heard = heard
 
-    def changed(self) -> None:
-        self._heard.append(self._number)
+    def changed(self, name: int) -> None:
+        self._heard.append(name)
 
     def settle(self, now: float) -> None:
         raise AssertionError("the log settles nothing")
@@ -143,7 +142,7 @@ def test_watchers_hear_of_every_append_in_their_order() -> None:
     """A replay of a journal answers parked fetches in the same order, so no hash may decide it."""
     log, heard = PartitionLog(), list[int]()
     for number in range(20):
-        log.watchers[Listening(number, heard)] = None
+        log.watchers[Listening(heard)] = number
     for _ in range(3):
         log.append(parse_batch(batch(b"a"), max_bytes=2**20), None, 0.0)
     assert heard == [*range(20)] * 3

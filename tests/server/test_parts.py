@@ -19,6 +19,7 @@ from kafka_shim.apis.create_topics import CreatableTopic, CreatableTopicConfig, 
 from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.list_offsets import (
@@ -40,6 +41,7 @@ from kafka_shim.conformance.record_batch import record_batch
 from kafka_shim.server import exchange, parts, session
 from kafka_shim.server.parts import Parts
 from kafka_shim.server.requests import REQUESTS
+from kafka_shim.server.table import Endpoint
 from tests.hostile.serving import request_bytes, serving
 from tests.server.test_failures import once
 from tests.server.wire import Wire, cluster, request
@@ -429,6 +431,69 @@ def test_connection_that_ends_between_the_turns_of_its_huge_request_is_not_serve
             waiting.turn()
     assert not waiting._exchanges
     assert not wire.sent
+
+
+HUGE_IN_PARTS = request(DescribeGroupsRequest([f"{number:040}" for number in range(15_000)]), 5)
+
+
+@pytest.mark.parametrize("data", [HUGE_REQUEST, HUGE_IN_PARTS], ids=["answered at once", "answered in parts"])
+def test_huge_request_is_answered_before_the_next_one_is_decoded(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(parts, "TURN", 0.0)
+    made = cluster()
+    wires = [Wire(made) for _ in range(4)]
+    waiting = Waiting(wires[0])
+    decoded = 0
+    decode = Endpoint.decode
+
+    def counted(endpoint: Endpoint, frame: bytes, body: int, broker: Any) -> Message:
+        nonlocal decoded
+        decoded += 1
+        return decode(endpoint, frame, body, broker)
+
+    monkeypatch.setattr(Endpoint, "decode", counted)
+    for wire in wires:
+        wire.receive(data)
+    wires[2].close()
+    while waiting._exchanges:
+        waiting.turn()
+        # A long answer is sent in turns of its own.
+        answered = [wire for wire in wires if wire.sent or wire.session._sending is not None]
+        assert decoded <= len(answered) + 1
+    assert [bool(wire.sent) for wire in wires] == [True, True, False, True]
+    assert decoded == 3
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_huge_request_is_decoded_when_the_connection_of_the_one_before_has_ended(
+    monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    monkeypatch.setattr(parts, "TURN", 0.0)
+    made = cluster()
+    ending, other = Wire(made), Wire(made)
+    waiting = Waiting(ending)
+    for wire in (ending, other):
+        wire.receive(HUGE_REQUEST)
+    for _ in range(turns):
+        waiting.turn()
+    ending.close()
+    while waiting._exchanges:
+        waiting.turn()
+    assert other.sent
+
+
+def test_huge_request_is_decoded_while_the_one_before_is_parked() -> None:
+    made = cluster(topics={"t": 1})
+    parked, other = Wire(made), Wire(made)
+    waiting = Waiting(parked)
+    asked = [FetchPartition(number, partition_max_bytes=1) for number in range(20_000)]
+    parked.receive(
+        request(FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[FetchTopic("t", partitions=asked)]), 11)
+    )
+    other.receive(HUGE_REQUEST)
+    while waiting._exchanges:
+        waiting.turn()
+    assert not parked.sent
+    assert other.sent
 
 
 def test_huge_request_without_an_encoding_is_answered_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
