@@ -169,10 +169,12 @@ class Configs:
         self, request: IncrementalAlterConfigsRequest, *, replaces: bool
     ) -> Iterator[tuple[AlterConfigsResource, int, str | None]]:
         """Change each resource; yield it with the error and the message of its answer."""
-        counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
+        by_name: dict[tuple[int, str], list[AlterConfigsResource]] = {}
         for resource in request.resources:
+            by_name.setdefault((resource.resource_type, resource.resource_name), []).append(resource)
+        for resource, times in ((each, len(same)) for same in by_name.values() for each in same):
             try:
-                if counts[resource.resource_type, resource.resource_name] > 1:
+                if times > 1:
                     raise TopicError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
                 self._alter(resource, replaces=replaces, validate_only=request.validate_only)
             except TopicError as refused:
