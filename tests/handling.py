@@ -29,6 +29,7 @@ class Call:
         self.broker = broker
         self.session = Connection(client)
         self.mutations = None
+        self.room = None
 
 
 def handle(request: Any, call: Call) -> Any:

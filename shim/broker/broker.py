@@ -37,7 +37,7 @@ from kafka_shim.broker.admin.deletions import Deletions
 from kafka_shim.broker.admin.quorum import LogDirs, Quorum
 from kafka_shim.broker.admin.reassignments import Reassignments
 from kafka_shim.broker.admin.topic_pages import TopicPages
-from kafka_shim.broker.admin.topics import Admin, Mutations
+from kafka_shim.broker.admin.topics import Admin, Mutations, Room
 from kafka_shim.broker.admin.transaction_views import TransactionViews
 from kafka_shim.broker.dead_letters import DeadLetters
 from kafka_shim.broker.fetches import FetchApi
@@ -297,10 +297,11 @@ class Broker:
         *,
         disabled_is_73: bool = False,
         mutations: Mutations | None = None,
+        room: Room | None = None,
     ) -> Message | Parked:
         """Change topics or settings, or let all processes that share them do it. `disabled_is_73`: see
-        `Admin.delete_topics`."""
-        change = Change(request, self.node_id, self.release, now, disabled_is_73, mutations)
+        `Admin.delete_topics`; `room`: see `Admin.create_partitions`."""
+        change = Change(request, self.node_id, self.release, now, disabled_is_73, mutations, room)
         if self.shared is None:
             return change.apply(self.topics)
         self.shared.change(change, exchange)

@@ -39,6 +39,8 @@ CLUSTER: Final = "cluster"
 def describe(topics: Topics) -> dict[tuple[str, str], str]:
     """Return the documents of these topics and their settings."""
     documents = of_settings(topics.settings)
+    for group_id in topics.settings.groups:
+        documents |= of_group(topics.settings, group_id)
     for topic in topics.all():
         documents |= of_topic(topic)
     return documents
@@ -55,9 +57,15 @@ def of_topic(topic: Topic) -> dict[tuple[str, str], str]:
     return {(TOPIC, topic.name): text}
 
 
+def of_group(settings: Settings, group_id: str) -> dict[tuple[str, str], str]:
+    """Return the document of the values that clients have set for one group; none without values."""
+    values = settings.groups.get(group_id)
+    return {} if values is None else {(GROUP, group_id): _text(configs=values)}
+
+
 def of_settings(settings: Settings) -> dict[tuple[str, str], str]:
-    """Return the documents of the values that clients have set for groups, brokers and features."""
-    documents = {(GROUP, group_id): _text(configs=configs) for group_id, configs in settings.groups.items()}
+    """Return the documents of all settings except those of topics and groups."""
+    documents = {}
     if settings.altered:
         documents[BROKERS, ""] = _text(configs=settings.altered)
     for node_id, configs in settings.altered_of.items():

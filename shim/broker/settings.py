@@ -386,7 +386,9 @@ class Settings:
         self.quotas: Quotas = {}
         """The quotas that administrators have set: another object after each change."""
         self.on_changed: list[Callable[[], None]] = []
-        """Called after a client has set a value for groups, brokers, features or quotas."""
+        """Called after a client has changed any of these, except values of groups."""
+        self.on_group_changed: list[Callable[[str], None]] = []
+        """Called with a group id after a client has changed the values of this group."""
         self.on_quotas: list[Callable[[], None]] = []
         """Called after the quotas have changed, by a client of this process or of another."""
         for name, value in self.static.items():
@@ -397,9 +399,18 @@ class Settings:
             raise ValueError(refusal)
 
     def tell(self) -> None:
-        """Announce that a client has set a value."""
+        """Announce that a client has changed something other than values of groups."""
         for call in self.on_changed:
             call()
+
+    def set_group(self, group_id: str, values: dict[str, str]) -> None:
+        """Replace the values that clients have set for a group."""
+        if values:
+            self.groups[group_id] = values
+        else:
+            self.groups.pop(group_id, None)
+        for call in self.on_group_changed:
+            call(group_id)
 
     def set_quotas(self, quotas: Quotas) -> None:
         """Replace the quotas, unless they are equal."""

@@ -8,6 +8,7 @@ names; KRaft's ReplicationControlManager for refusals.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Final, NamedTuple
@@ -246,8 +247,9 @@ class Topics:
         for replicas in assignments:
             if not replicas:
                 refusal = "The manual partition assignment includes an empty replica list."
-            elif repeated := [each for each in replicas if replicas.count(each) > 1]:
-                refusal = f"The manual partition assignment includes the broker {repeated[0]} more than once."
+            elif len(set(replicas)) < len(replicas):
+                repeated = next(each for each, times in Counter(replicas).items() if times > 1)
+                refusal = f"The manual partition assignment includes the broker {repeated} more than once."
             elif unknown := set(replicas) - self.nodes.keys():
                 refusal = (
                     f"The manual partition assignment includes broker {min(unknown)}, but no such broker is registered."

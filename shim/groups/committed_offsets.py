@@ -97,6 +97,7 @@ class CommittedOffsets:
     def keys_of_topic(self, topic: str) -> Iterator[OffsetCommitKey]:
         """Yield a key for each offset of any group in a topic; the caller may delete it during the iteration."""
         self._read()
-        for group_id, by_topic in list(self._groups.items()):
-            for partition in list(by_topic.get(topic, NO_PARTITIONS)):
+        # Most groups have no offset in it.
+        for group_id in [each for each, by_topic in self._groups.items() if topic in by_topic]:
+            for partition in list(self._groups[group_id][topic]):
                 yield OffsetCommitKey(group_id, topic, partition)

@@ -105,12 +105,14 @@ def _offset_fetch(request: Any, exchange: Any, caller: Caller) -> Any:
     groups = []
     for group in request.groups:
         if group.topics is not None:
-            refused = [
-                topic for topic in group.topics if topic.name and not caller.may(Operation.DESCRIBE, _TOPIC, topic.name)
-            ]
+            allowed: list[Any] = []
+            refused: list[Any] = []
+            for topic in group.topics:
+                may = not topic.name or caller.may(Operation.DESCRIBE, _TOPIC, topic.name)
+                (allowed if may else refused).append(topic)
             if refused:
                 denied[group.group_id] = refused
-                group = with_fields(group, topics=[topic for topic in group.topics if topic not in refused])
+                group = with_fields(group, topics=allowed)
         groups.append(group)
     whole_groups = {group.group_id for group in request.groups if group.topics is None}
     view = with_fields(request, groups=groups)

@@ -260,6 +260,7 @@ class Composition:
             topics.on_topic_configured.append(records.changed)
             topics.on_topic_deleted.append(lambda name, topic_id: records.changed(name))
             self.settings.on_changed.append(records.settings_changed)
+            self.settings.on_group_changed.append(records.group_changed)
         self.ticks = Ticks(
             self.nodes.values(),
             self.outbox,

@@ -16,6 +16,7 @@ from typing import Any, Final
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.admin.topics import Room
 from kafka_shim.groups.interface import NO_REPLY, PARKED, Client
 from kafka_shim.server.connection import Connection, State
 from kafka_shim.server.failures import Border
@@ -117,6 +118,11 @@ class Exchange:
     def mutations(self) -> Mutations | None:
         """Return the quota of changes of topics; None without one."""
         return None if self.usage is None else self.usage.mutations
+
+    @property
+    def room(self) -> Room | None:
+        """Return the room for new partitions that all parts of the request share; None for an undivided one."""
+        return None if self.long is None else self.long.room
 
     @property
     def finished(self) -> bool:

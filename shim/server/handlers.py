@@ -15,7 +15,7 @@ from kafka_shim.apis import consumer_group_heartbeat as consumer_group_heartbeat
 from kafka_shim.apis import metadata as metadata_api
 from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_shim.apis.create_topics import CreateTopicsRequest
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_shim.apis.describe_groups import group_error as classic_group_error
 from kafka_shim.apis.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -99,7 +99,7 @@ from kafka_shim.groups.interface import PARKED, Parked, Refusal, TransactionSupp
 from kafka_shim.groups.streams.heartbeat import Answer as StreamsAnswer
 from kafka_shim.groups.streams.heartbeat import refused as streams_heartbeat_refused
 from kafka_shim.server.exchange import Exchange
-from kafka_shim.server.parts import MAX_ANSWER_BYTES, PART, divide
+from kafka_shim.server.parts import MAX_ANSWER_BYTES, PART, divide, divide_together
 from kafka_shim.server.refusals import AnswerTooLongError
 from kafka_shim.server.trace import software_of
 
@@ -491,22 +491,12 @@ def _all_topics(request: MetadataRequest, call: Exchange) -> Iterator[MetadataRe
 
 
 def create_topics_parts(request: CreateTopicsRequest, call: Exchange) -> Iterator[CreateTopicsRequest] | None:
-    """Divide a request for many topics, those of one name together: the rule refuses them. A request for too many
-    partitions is refused as a whole. Processes that share topics make all changes of a request at once."""
+    """Divide a request for many topics. A request for too many partitions is refused as a whole. Processes that share
+    topics make all changes of a request at once."""
     broker = call.broker
     if len(request.topics) <= PART or broker.shared is not None or Admin(broker.topics).creates_too_many(request):
         return None
-    by_name: dict[str, list[CreatableTopic]] = {}
-    for topic in request.topics:
-        by_name.setdefault(topic.name, []).append(topic)
-    return _topics_by_name(request, list(by_name.values()))
-
-
-def _topics_by_name(request: CreateTopicsRequest, by_name: list[list[CreatableTopic]]) -> Iterator[CreateTopicsRequest]:
-    for at in range(0, len(by_name), PART):
-        part = copy(request)
-        part.topics = [topic for topics in by_name[at : at + PART] for topic in topics]
-        yield part
+    return divide_together(request, "topics", request.topics, lambda topic: topic.name)
 
 
 def topic_pages_parts(

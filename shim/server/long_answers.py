@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kafka_shim.apis.wire import Message, Struct
+from kafka_shim.broker.admin.topics import Room
 from kafka_shim.server.connection import Connection, State
 from kafka_shim.server.parts import Parts
 from kafka_shim.server.table import Endpoint
@@ -38,12 +39,13 @@ def characters_of(value: object) -> int:
 
 class LongAnswer:
     """The answer to the `parts` of a request, with the pieces that are encoded already. `size` is their bytes in the
-    answer, `held` in memory."""
+    answer, `held` in memory. `room` is for the new partitions of all parts."""
 
-    __slots__ = ("_count", "_head", "_pieces", "_tail", "held", "kept", "parts", "required_batch", "size")
+    __slots__ = ("_count", "_head", "_pieces", "_tail", "held", "kept", "parts", "required_batch", "room", "size")
 
     def __init__(self, parts: Iterator[Message | int]) -> None:
         self.parts = parts
+        self.room = Room()
         self.required_batch = 0
         self.size = self.held = 0
         self._count = 0

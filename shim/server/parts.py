@@ -51,10 +51,12 @@ def by(
     once: bool = False,
     repeats: bool = False,
     alone: bool = False,
+    together: Callable[[Any], Any] | None = None,
 ) -> Divided:
     """Divide the array `elements` of a request into parts of `size`. `once`: answer an element once if it is there
     twice. `repeats`: repeat the answer of an element that is there often, instead of making it again. `alone`: not
-    where several processes share their topics, because the rule may park the request there."""
+    where several processes share their topics, because the rule may park the request there. `together`: see
+    `divide_together`."""
 
     def parts(request: Any, call: Any) -> Iterator[Any] | None:
         if alone and call.broker.shared is not None:
@@ -64,6 +66,8 @@ def by(
             return None
         if repeats:
             return divide_once(request, elements, array, size=size)
+        if together is not None:
+            return divide_together(request, elements, array, together, size=size)
         return divide(request, elements, dict.fromkeys(array) if once else array, size=size)
 
     return Divided(parts, answers)
@@ -74,6 +78,19 @@ def divide(request: Any, name: str, elements: Iterable[Any], *, size: int = PART
     array = list(elements)
     for at in range(0, len(array), size):
         yield _part(request, name, array[at : at + size])
+
+
+def divide_together(
+    request: Any, name: str, elements: Iterable[Any], key: Callable[[Any], Any], *, size: int = PART
+) -> Iterator[Any]:
+    """Yield a request for the elements of each `size` keys: those of one key stay together, since the rule refuses
+    them."""
+    by_key: dict[Any, list[Any]] = {}
+    for element in elements:
+        by_key.setdefault(key(element), []).append(element)
+    of_one_key = list(by_key.values())
+    for at in range(0, len(of_one_key), size):
+        yield _part(request, name, [each for elements in of_one_key[at : at + size] for each in elements])
 
 
 def divide_once(request: Any, name: str, elements: Iterable[Any], *, size: int) -> Iterator[Any]:

@@ -61,6 +61,10 @@ def _topic_names(request: Any) -> list[str]:
     return [topic.name for topic in request.topics]
 
 
+def _resource(element: Any) -> tuple[int, str]:
+    return element.resource_type, element.resource_name
+
+
 def _transactional_id(request: Any) -> list[str]:
     return [] if request.transactional_id is None else [request.transactional_id]
 
@@ -222,9 +226,11 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         divided=Divided(handlers.create_topics_parts, "topics")),
     ApiKey.DELETE_TOPICS: Row(
         lambda r, c: c.broker.change(r, c, c.arrived, disabled_is_73=c.version >= 3, mutations=c.mutations),
-        (topics(DELETE, lambda r: _named(r.topics)),)),
+        (topics(DELETE, lambda r: _named(r.topics)),),
+        divided=by("topics", "responses", size=1, alone=True, together=lambda t: (t.name, t.topic_id))),
     ApiKey.CREATE_PARTITIONS: Row(
-        lambda r, c: c.broker.change(r, c, c.arrived, mutations=c.mutations), (topics(ALTER),)),
+        lambda r, c: c.broker.change(r, c, c.arrived, mutations=c.mutations, room=c.room), (topics(ALTER),),
+        divided=by("topics", "results", size=1, alone=True, together=lambda t: t.name)),
     ApiKey.DELETE_RECORDS: Row(lambda r, c: c.broker.deletions.delete(r, c.arrived), (topics(DELETE),)),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Row(lambda r, c: c.broker.pages.describe(r), (topics(DESCRIBE),),
         divided=Divided(handlers.topic_pages_parts, "topics")),
@@ -265,10 +271,12 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         divided=by("resources", "results", size=1, repeats=True)),
     ApiKey.ALTER_CONFIGS: Row(
         lambda r, c: c.broker.change(r, c, c.arrived),
-        (topics(ALTER_CONFIGS, lambda r: _configured(r, 2)), group(ALTER_CONFIGS, lambda r: _configured(r, 32)))),
+        (topics(ALTER_CONFIGS, lambda r: _configured(r, 2)), group(ALTER_CONFIGS, lambda r: _configured(r, 32))),
+        divided=by("resources", "responses", alone=True, together=_resource)),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Row(
         lambda r, c: c.broker.change(r, c, c.arrived),
-        (topics(ALTER_CONFIGS, lambda r: _configured(r, 2)), group(ALTER_CONFIGS, lambda r: _configured(r, 32)))),
+        (topics(ALTER_CONFIGS, lambda r: _configured(r, 2)), group(ALTER_CONFIGS, lambda r: _configured(r, 32))),
+        divided=by("resources", "responses", alone=True, together=_resource)),
 
     ApiKey.INIT_PRODUCER_ID: Row(
         lambda r, c: c.broker.transactions.init_producer_id(r, c.arrived), (transaction(WRITE),)),

@@ -104,10 +104,15 @@ class TopicRecords:
             self._write(after, {key})
 
     def settings_changed(self) -> None:
-        """Write a change of the settings of groups, brokers or features."""
+        """Write a change of settings that belong to no topic or group."""
         if self._is_on:
-            before = {key for key in self._now if key[0] != documents.TOPIC}
+            before = {key for key in self._now if key[0] not in (documents.TOPIC, documents.GROUP)}
             self._write(documents.of_settings(self._topics.settings), before)
+
+    def group_changed(self, group_id: str) -> None:
+        """Write a change of the settings of a group."""
+        if self._is_on:
+            self._write(documents.of_group(self._topics.settings, group_id), {(documents.GROUP, group_id)})
 
     def _write(self, after: Documents, before: set[tuple[str, str]]) -> None:
         """Write the difference between the documents with the keys `before` and those of `after`."""

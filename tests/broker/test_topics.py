@@ -41,6 +41,31 @@ def test_names_that_differ_in_dot_and_underscore_alone_collide() -> None:
     assert topics.declare("a_b", 1).name == "a_b"
 
 
+class Compared(int):
+    """A node id that counts its comparisons."""
+
+    count = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.count += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+@pytest.mark.parametrize(
+    ("last", "refusal"), [(2000, "includes broker 2, but no such broker is registered"), (7, "the broker 7 more than")]
+)
+def test_replicas_are_not_compared_with_each_other(last: int, refusal: str) -> None:
+    topics = Cluster().topics
+    replicas = [Compared(each) for each in (*range(1, 2000), last)]
+    Compared.count = 0
+    with pytest.raises(TopicError, match=refusal) as caught:
+        topics.check_replicas([replicas])
+    assert caught.value.error == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert Compared.count < 2 * len(replicas)
+
+
 def test_a_topic_is_found_by_name_and_by_id() -> None:
     cluster = Cluster()
     topic = cluster.topics.declare("t", 3)

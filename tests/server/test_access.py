@@ -236,6 +236,27 @@ def test_denied_topics_come_back_and_the_rest_is_committed(server: CoordinatorSe
     assert [(each.group_id, each.error_code) for each in others] == [("h", 30)]
 
 
+def test_denied_topics_are_not_compared_with_each_other(
+    server: CoordinatorServer, alice: As, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let(server, (GROUP, "g", Operation.READ), (TOPIC, "t1", Operation.READ))
+    comparisons = 0
+
+    def is_same(one: OffsetFetchRequestTopics, other: object) -> bool:
+        nonlocal comparisons
+        comparisons += 1
+        return one is other
+
+    monkeypatch.setattr(OffsetFetchRequestTopics, "__eq__", is_same)
+    names = [f"t{number}" for number in range(40)]
+    topics = [OffsetFetchRequestTopics(name, bytes(16), [0]) for name in names]
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", None, -1, topics)])
+    (group,) = alice.ask(asked, 9, OffsetFetchResponse).groups
+    codes = {each.name: each.partitions[0].error_code for each in group.topics}
+    assert codes == dict.fromkeys(names, 29) | {"t1": 0}
+    assert comparisons == 0
+
+
 def test_a_fetch_is_checked_every_time(server: CoordinatorServer, alice: As) -> None:
     let(server, (TOPIC, "orders", Operation.READ))
 

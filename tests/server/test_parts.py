@@ -15,12 +15,19 @@ from kafka_shim.apis.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from kafka_shim.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kafka_shim.apis.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kafka_shim.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.list_offsets import (
     ListOffsetsPartition,
@@ -64,7 +71,7 @@ def long_request(key: ApiKey, version: int, size: int) -> Message:
             element: Any = struct()
             setattr(element, name, text)
             elements.append(element)
-        if key == ApiKey.DESCRIBE_CONFIGS:
+        if key in (ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
             for element in elements:
                 element.resource_type = 2
         setattr(made, field.name, elements)
@@ -135,11 +142,44 @@ def additions(size: int) -> AddPartitionsToTxnRequest:
     )
 
 
+def growths(*counts: int, validate_only: bool = False) -> CreatePartitionsRequest:
+    """A request for this number of partitions of each of the first topics."""
+    topics = [CreatePartitionsTopic(name, count, None) for name, count in zip(TOPICS, counts, strict=False)]
+    return CreatePartitionsRequest(topics, validate_only=validate_only)
+
+
+@pytest.mark.parametrize("validate_only", [True, False])
 @pytest.mark.parametrize(
-    ("message", "version"), [(creations(*NEW), 7), (additions(60), 5)], ids=["CreateTopics", "AddPartitionsToTxn"]
+    "counts",
+    [(5,) * 20, (9000, 2, 900, *(5,) * 17), (9000, 2, 2000, *(100,) * 17)],
+    ids=["few", "just all", "too many"],
 )
+def test_partitions_added_in_parts_are_those_at_once(counts: tuple[int, ...], validate_only: bool) -> None:
+    data = request(growths(*counts, validate_only=validate_only), 3)
+    assert answer_to(data, divided=True) == answer_to(data, divided=False)
+
+
+def settings(kind: int, count: int) -> IncrementalAlterConfigsRequest:
+    """A request for a value of so many topics (2) or groups (32)."""
+    name, value = {2: ("retention.ms", "1000"), 32: ("consumer.session.timeout.ms", "50000")}[kind]
+    return IncrementalAlterConfigsRequest(
+        [AlterConfigsResource(kind, f"x{number}", [AlterableConfig(name, 0, value)]) for number in range(count)]
+    )
+
+
+CHANGES = [
+    (creations(*NEW), 7),
+    (additions(60), 5),
+    (growths(*(5,) * 20), 3),
+    (DeleteTopicsRequest([DeleteTopicState(name) for name in TOPICS]), 6),
+    (settings(32, 60), 1),
+    (settings(2, 60), 1),
+]
+
+
+@pytest.mark.parametrize(("message", "version"), CHANGES)
 def test_changes_are_made_part_by_part(message: Message, version: int) -> None:
-    wire = Wire(cluster())
+    wire = Wire(cluster(topics=TOPICS))
     Waiting(wire)
     wire.receive(request(message, version))
     # The answer comes when it is the turn of its last part.

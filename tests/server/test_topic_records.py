@@ -35,9 +35,12 @@ from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic, Meta
 from kafka_shim.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker import documents
+from kafka_shim.broker.settings import Settings
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.lab.replay import Replay
 from kafka_shim.persistence.postgres import PostgresStore
+from kafka_shim.persistence.records import DocumentKey
 from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.persistence.store import Store, StoreError
 from kafka_shim.server.cluster import Cluster, ClusterConfig
@@ -48,7 +51,7 @@ from kafka_shim.testing import CoordinatorServer
 from tests import postgres
 from tests.server.shared import processes
 from tests.server.test_durability import SlowStore
-from tests.server.wire import Client, Wire, request
+from tests.server.wire import Client, Wire, cluster, request
 from tests.waiting import until, until_in_trio
 
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -181,6 +184,37 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], S
     url = request.getfixturevalue("database")
     postgres.empty(url)
     return lambda: PostgresStore(url, 50)
+
+
+def of_groups(count: int, operation: int = 0) -> bytes:
+    """A request that sets (0) or deletes (1) a value of so many groups."""
+    value = [AlterableConfig("consumer.session.timeout.ms", operation, "50000")]
+    resources = [AlterConfigsResource(GROUP, f"g{number}", value) for number in range(count)]
+    return request(IncrementalAlterConfigsRequest(resources), 1)
+
+
+def test_a_change_of_groups_describes_only_these_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    described: list[str] = []
+    of_group = documents.of_group
+
+    def counted(settings: Settings, group_id: str) -> dict[tuple[str, str], str]:
+        described.append(group_id)
+        return of_group(settings, group_id)
+
+    with opened(lambda: SqliteStore(tmp_path / "offsets.db", 50)) as store:
+        made = cluster(store)
+        made.begin_topics([])
+        monkeypatch.setattr(documents, "of_group", counted)
+        for count, operation in ((40, 0), (1, 0), (2, 1)):
+            described.clear()
+            Wire(made).receive(of_groups(count, operation))
+            assert described == [f"g{number}" for number in range(count)]
+        records = [(key, value) for _, key, value in made.outbox.records if isinstance(key, DocumentKey)]
+        assert [(key.name, value is None) for key, value in records if key.kind == documents.GROUP] == [
+            *((f"g{number}", False) for number in range(40)),
+            ("g0", True),
+            ("g1", True),
+        ]
 
 
 @asynccontextmanager

@@ -20,12 +20,13 @@ from kafka_shim.apis.update_features import UpdateFeaturesRequest
 from kafka_shim.apis.wire import Message
 from kafka_shim.broker.admin import features, quotas
 from kafka_shim.broker.admin.configs import Configs
-from kafka_shim.broker.admin.topics import Admin, Mutations
+from kafka_shim.broker.admin.topics import Admin, Mutations, Room
 from kafka_shim.broker.topics import Topics
 
 
 class Change(NamedTuple):
-    """A request to broker `node_id` at `now`. `disabled_is_73`: see `Admin.delete_topics`."""
+    """A request to broker `node_id` at `now`. `disabled_is_73`: see `Admin.delete_topics`; `room`: see
+    `Admin.create_partitions`."""
 
     request: Any
     node_id: int
@@ -33,6 +34,7 @@ class Change(NamedTuple):
     now: float
     disabled_is_73: bool = False
     mutations: Mutations | None = None
+    room: Room | None = None
 
     def apply(self, topics: Topics) -> Message:
         """Change the topics, and return the answer."""
@@ -44,7 +46,7 @@ _RULES: Final[dict[type[Message], Callable[[Change, Topics], Message]]] = {
     DeleteTopicsRequest: lambda c, topics: Admin(topics).delete_topics(
         c.request, c.now, c.mutations, disabled_is_73=c.disabled_is_73
     ),
-    CreatePartitionsRequest: lambda c, topics: Admin(topics).create_partitions(c.request, c.now, c.mutations),
+    CreatePartitionsRequest: lambda c, topics: Admin(topics).create_partitions(c.request, c.now, c.mutations, c.room),
     AlterConfigsRequest: lambda c, topics: Configs(c.node_id, topics, c.release).alter_configs(c.request),
     IncrementalAlterConfigsRequest: lambda c, topics: Configs(c.node_id, topics, c.release).incremental_alter_configs(
         c.request

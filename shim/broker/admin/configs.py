@@ -8,7 +8,7 @@ ConfigAdminManager; semantics 6.2.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -49,11 +49,11 @@ from kafka_shim.broker.admin.config_values import (
 from kafka_shim.broker.admin.meanings import meaning_of
 from kafka_shim.broker.setting import ConfigType, Setting, as_list
 from kafka_shim.broker.settings import (
-    BROKER_SETTINGS,
     broker_refusal,
     broker_settings,
     group_refusal,
     group_settings,
+    group_value,
     topic_refusal,
     topic_settings,
 )
@@ -169,10 +169,12 @@ class Configs:
         self, request: IncrementalAlterConfigsRequest, *, replaces: bool
     ) -> Iterator[tuple[AlterConfigsResource, int, str | None]]:
         """Change each resource; yield it with the error and the message of its answer."""
-        counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
+        by_name: dict[tuple[int, str], list[AlterConfigsResource]] = {}
         for resource in request.resources:
+            by_name.setdefault((resource.resource_type, resource.resource_name), []).append(resource)
+        for resource, times in ((each, len(same)) for same in by_name.values() for each in same):
             try:
-                if counts[resource.resource_type, resource.resource_name] > 1:
+                if times > 1:
                     raise TopicError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
                 self._alter(resource, replaces=replaces, validate_only=request.validate_only)
             except TopicError as refused:
@@ -226,8 +228,11 @@ class Configs:
         if not resource.resource_name:
             raise TopicError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         topic = self._topic(resource.resource_name)
-        current = {each.name: each.value or "" for each in topic_values(topic.configs, self._inherited(), self._rules)}
         settings = topic_settings(self._rules)
+
+        def current(name: str) -> str:
+            return self.settings.topic_text(name, topic.configs)
+
         changed = _altered(resource.configs, {} if replaces else topic.configs, current, settings, "topic")
         if (refusal := topic_refusal(changed, self.settings)) is not None:
             raise TopicError(ErrorCode.INVALID_CONFIG, refusal)
@@ -245,9 +250,8 @@ class Configs:
             )
         settings = self.settings
         before = settings.altered_of.get(self.node_id, {}) if name else settings.altered
-        current = {each: settings.text(each) for each in BROKER_SETTINGS}
         try:
-            changed = _altered(resource.configs, {} if replaces else before, current, existing, "broker")
+            changed = _altered(resource.configs, {} if replaces else before, settings.text, existing, "broker")
         except TopicError as refused:
             raise TopicError(ErrorCode.INVALID_REQUEST, refused.message) from None
         if self._rules.dynamic_intervals and (refusal := broker_refusal(changed, settings)) is not None:
@@ -301,17 +305,16 @@ class Configs:
         name = resource.resource_name
         _check_group(name)
         own = self.settings.groups.get(name, {})
-        current = {each.name: each.value or "" for each in group_values(own, self._inherited(), self._rules)}
         settings = {name: each.setting for name, each in group_settings(self._rules).items()}
+
+        def current(name: str) -> str:
+            return group_value(name, own, self.settings)
+
         changed = _altered(resource.configs, {} if replaces else own, current, settings, "group")
         if (refusal := group_refusal(changed, self.settings, self._rules)) is not None:
             raise TopicError(ErrorCode.INVALID_CONFIG, refusal)
         if not validate_only:
-            if changed:
-                self.settings.groups[name] = {each: settings[each].parsed(value) for each, value in changed.items()}
-            else:
-                self.settings.groups.pop(name, None)
-            self.settings.tell()
+            self.settings.set_group(name, {each: settings[each].parsed(value) for each, value in changed.items()})
 
     def _topic(self, name: str) -> Topic:
         if (refusal := name_refusal(name)) is not None:
@@ -340,12 +343,12 @@ def _check_group(name: str) -> None:
 def _altered(
     operations: list[AlterableConfig],
     own: Mapping[str, str],
-    current: Mapping[str, str],
+    current: Callable[[str], str],
     settings: Mapping[str, Setting],
     what: str,
 ) -> dict[str, str]:
-    """Return the resource's own values after the operations. Raises TopicError with INVALID_CONFIG (40), or
-    INVALID_REQUEST (42) for an unknown operation."""
+    """Return the resource's own values after the operations. `current(name)` is the value in force. Raises TopicError
+    with INVALID_CONFIG (40), or INVALID_REQUEST (42) for an unknown operation."""
     changed = dict(own)
     for each in operations:
         if each.config_operation == Operation.DELETE:
@@ -366,7 +369,7 @@ def _altered(
                     ErrorCode.INVALID_CONFIG,
                     f"Can't {operation.name} to key {each.name} because its type is not LIST.",
                 )
-            before, changes = as_list(current[each.name]), as_list(value)
+            before, changes = as_list(current(each.name)), as_list(value)
             if operation is Operation.APPEND:
                 value = ",".join([*before, *(part for part in changes if part not in before)])
             else:

@@ -47,6 +47,15 @@ class Mutations(Protocol):
         """Return True if so many partitions may be created or deleted."""
 
 
+class Room:
+    """The new partitions that are left to one request."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_PARTITIONS
+
+
 def _check_quota(mutations: Mutations | None, partitions: int) -> None:
     if mutations is not None and not mutations.take(partitions):
         raise TopicError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, None)
@@ -109,17 +118,22 @@ class Admin:
         return DeleteTopicsResponse(responses=responses)
 
     def create_partitions(
-        self, request: CreatePartitionsRequest, now: float, mutations: Mutations | None = None
+        self,
+        request: CreatePartitionsRequest,
+        now: float,
+        mutations: Mutations | None = None,
+        room: Room | None = None,
     ) -> CreatePartitionsResponse:
+        """Add partitions to topics. `room`: the parts of a long request have it together."""
         counts = Counter(each.name for each in request.topics)
         results = {}
-        room = MAX_PARTITIONS
+        room = room or Room()
         for spec in request.topics:
             results[spec.name] = CreatePartitionsTopicResult(spec.name)
             try:
                 if counts[spec.name] > 1:
                     raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-                room -= self._grow(spec, room, mutations, validate_only=request.validate_only)
+                room.left -= self._grow(spec, room.left, mutations, validate_only=request.validate_only)
             except TopicError as refusal:
                 results[spec.name] = CreatePartitionsTopicResult(spec.name, refusal.error, refusal.message)
         self.topics.settle(now)
