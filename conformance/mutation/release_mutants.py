@@ -106,8 +106,8 @@ RELEASE_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a letter always has key and value",
         _DEAD_LETTERS,
-        'if own.get(COPIES) == "true" else {}',
-        'if own.get(COPIES) != "" else {}',
+        'if own.get(COPIES) == "true" else None',
+        'if own.get(COPIES) != "" else None',
         ("share/dead/*",),
     ),
     Mutant(
