@@ -217,7 +217,7 @@ def _streams_join(group: str, actor: Actor, join: StreamsJoin, member: str) -> S
 
 
 def _tell_more(request: StreamsGroupHeartbeatRequest, actor: Actor, step: Step) -> None:
-    """Add what the `extra` of a step tells: tags of the client if it is odd, offsets of tasks from 2 on."""
+    """Add the `extra` of a step: tags of the client if it is odd, offsets of tasks from 2 on."""
     if step.extra % 2:
         request.client_tags = [KeyValue("zone", f"zone-{step.extra}-{actor.number}")]
     if step.extra >= _OFFSETS:

@@ -60,7 +60,6 @@ def compare(script: Script, first: Transcript, second: Transcript, group: str) -
         views = [View(transcript, group) for transcript in (first, second)]
         alike = alike and views[0].shares(at) == views[1].shares(at)
         both = [view.answers(at) for view in views]
-        forgets = forgets or any(_forgets_target(script[key[0]], one) for key, one in both[0].items())
         for key in sorted(both[0].keys() | both[1].keys()):
             one, other = both[0].get(key, "no answer yet"), both[1].get(key, "no answer yet")
             if one == other or is_explained(script, key[0], at, one, other):
@@ -74,6 +73,8 @@ def compare(script: Script, first: Transcript, second: Transcript, group: str) -
             if forgets or _is_by_shares(*states, alike=alike):
                 return Outcome(None, at)
             return Outcome(_difference(at, "the group as described", "describe", *states), at)
+        # Only now: the refusal itself, and the group at that step, are alike on both.
+        forgets = forgets or any(_forgets_target(script[key[0]], one) for key, one in both[0].items())
     return Outcome(None, len(script))
 
 

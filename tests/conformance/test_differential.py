@@ -78,6 +78,10 @@ def test_what_follows_a_fault_of_kafka_with_static_members_does_not_count(do: st
     assert (outcome.difference is None) == ends
 
 
+def test_a_refusal_of_one_target_alone_counts() -> None:
+    assert compare((Step("stream-join"),), transcript(111), transcript(0), "g").difference is not None
+
+
 def described(*shares: list[int], epoch: int = 1) -> Any:
     members = [
         Member(
