@@ -1,10 +1,10 @@
 """A server in which code raises all the time: `python -m tests.fuzz.failing EVERY SEED serve [options]`.
 
-At the borders of `shim/server/failures.py`, but for those of other processes and laboratories, a call raises with the
-probability 1 / EVERY, before or after its work: timers, alarms, parked fetches, rules, decoders, encoders, sends,
-flushes, ticks, effects, listeners, records without bytes, whole writes and reads of the store, turns and ends of
-leases, changes of the catalogue, and computations in threads, of which small groups have some here. The bystander's
-own group is let alone, since a guard costs exactly the one concerned.
+At the borders of `shim/server/failures.py`, but for those of security, other processes and laboratories, a call
+raises with the probability 1 / EVERY, before or after its work: timers, alarms, parked fetches, rules, decoders,
+encoders, sends, flushes, ticks, effects, listeners, records without bytes, whole writes and reads of the store, turns
+and ends of leases, changes of the catalogue, and computations in threads, of which small groups have some here. The
+bystander's own group is let alone, since a guard costs exactly the one concerned.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kafka_shim.broker.share_fetches import ShareFetchApi
 from kafka_shim.broker.share_partition import SharePartition
 from kafka_shim.broker.transactions import Transactions
 from kafka_shim.cli import cli
+from kafka_shim.groups import regex
 from kafka_shim.groups.consumer import patterns, target
 from kafka_shim.groups.consumer.migration import conversion
 from kafka_shim.groups.service import GroupService
@@ -136,7 +137,7 @@ class Faults:
 
     def into_computations(self) -> None:
         """Compute for every group in threads, and let that raise."""
-        target.LARGE = patterns.LARGE = conversion.MANY_MEMBERS = 0  # type: ignore[misc]
+        target.LARGE = regex.LARGE = conversion.MANY_MEMBERS = 0  # type: ignore[misc]
         for kind in (target.TargetComputation, conversion.Conversion):
             self.into(kind, "compute", lambda computation: computation.group_id == PROTECTED)
         self.into(patterns.Resolution, "compute", lambda resolution: resolution.group.group_id == PROTECTED)
