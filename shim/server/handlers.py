@@ -528,12 +528,7 @@ def produce_parts(request: ProduceRequest, call: Exchange) -> Iterator[ProduceRe
 
 def produced_topics(topics: list[TopicProduceResponse]) -> list[TopicProduceResponse]:
     """Merge the answers for one topic: Sarama keeps the last of several."""
-    merged: dict[tuple[str, bytes], TopicProduceResponse] = {}
-    for topic in topics:
-        first = merged.setdefault((topic.name, topic.topic_id), topic)
-        if first is not topic:
-            first.partition_responses += topic.partition_responses
-    return list(merged.values())
+    return merge(topics, lambda topic: (topic.name, topic.topic_id), "partition_responses")
 
 
 def listed_topics(topics: list[ListOffsetsTopicResponse]) -> list[ListOffsetsTopicResponse]:
