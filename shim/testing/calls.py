@@ -14,12 +14,13 @@ from inspect import Parameter, isfunction, signature
 from typing import Any, Final, TypeVar, cast
 
 from kafka_shim.lab.interception import similar
+from kafka_shim.server.refusals import Refused
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
 
-_SENTENCES: Final = (AssertionError, ImportError, RuntimeError, ValueError)
-"""Errors with the remedy for a test's author."""
+SENTENCES: Final = (AssertionError, ImportError, RuntimeError, TypeError, ValueError, Refused)
+"""Errors of the kit with the remedy for a test's author, so that its frames add nothing."""
 _BY_NAME: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
@@ -32,14 +33,14 @@ def explained(method: Function) -> Function:
     def call(*arguments: Any, **keywords: Any) -> Any:
         try:
             return method(*arguments, **keywords)
-        except TypeError as error:
-            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                raise  # The method has begun.
-            ended: Exception = TypeError(_sentence(method, arguments[1:], keywords))
-        except _SENTENCES as error:
-            if "_pytest" in sys.modules or sys.flags.dev_mode:
+        except SENTENCES as error:
+            has_begun = error.__traceback__ is None or error.__traceback__.tb_next is not None
+            if isinstance(error, TypeError) and not has_begun:
+                ended: Exception = TypeError(_sentence(method, arguments[1:], keywords))
+            elif "_pytest" in sys.modules or sys.flags.dev_mode:
                 raise
-            ended = error.with_traceback(None)
+            else:
+                ended = error.with_traceback(None)
         raise ended
 
     return cast("Function", call)

@@ -181,8 +181,6 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
-SENTENCES: Final = (AssertionError, ImportError, RuntimeError, TypeError, ValueError, pytest.UsageError)
-"""Errors of the kit with the remedy for a test's author, so that its frames add nothing."""
 _HIDDEN: Final = ("concurrent", "contextlib", "kafka_shim", "outcome", "trio")
 _RUNNERS: Final = ("_pytest", "pluggy", "pytest")
 
@@ -214,9 +212,9 @@ def _only_kit(error: BaseException) -> bool:
 
 def _is_sentence(error: BaseException) -> bool:
     # Not at the top: a run without the kit must not load it.
-    from kafka_shim.server.refusals import Refused
+    from kafka_shim.testing.calls import SENTENCES
 
-    return isinstance(error, (*SENTENCES, Refused))
+    return isinstance(error, (*SENTENCES, pytest.UsageError))
 
 
 def _errors(error: BaseException) -> Iterator[BaseException]:

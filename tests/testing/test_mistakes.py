@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafka_shim.server.refusals import Refused
 from kafka_shim.testing import AsyncCoordinator, CoordinatorServer, NotReached, open_coordinator, polling
+from kafka_shim.testing.calls import SENTENCES
 from kafka_shim.testing.stateful import journals
 
-SENTENCES = (AssertionError, RuntimeError, TypeError, ValueError, Refused)
 Mistake = Callable[[CoordinatorServer], Any]
 
 
