@@ -83,7 +83,7 @@ async def serve_control(
             workbench.has_tls = tls is not None
             connections = Connections(workbench, lab, token or None, tls)
             if tls is not None and tls.is_watched:
-                nursery.start_soon(renew, tls)
+                nursery.start_soon(renew, tls, server.cluster.failures)
             await _rehearse(workbench, lab)
             accepting = trio.CancelScope()
             nursery.start_soon(_accept, accepting, connections, listeners, nursery)

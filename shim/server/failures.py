@@ -50,6 +50,8 @@ class Border(StrEnum):
     """A change of topics and settings that processes share: the client gets UNKNOWN_SERVER_ERROR (-1)."""
     PEER = "peer"
     """A request to another process: it has no answer."""
+    SECURITY = "security"
+    """A look at certificates or at keys of tokens: those before stay."""
     LABORATORY = "laboratory"
     """An action of a puppet: the puppet acts no more until an answer or a test makes it. The delayed act of a fault:
     its client has no answer."""

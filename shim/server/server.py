@@ -20,6 +20,7 @@ from kafka_shim.server import reactor
 from kafka_shim.server.cluster import Cluster, ClusterConfig
 from kafka_shim.server.compose import make_cluster
 from kafka_shim.server.encrypted import TlsConnection
+from kafka_shim.server.failures import Border, Failures
 from kafka_shim.server.node import Node
 from kafka_shim.server.process import host_and_port
 from kafka_shim.server.reactor import Reactor
@@ -275,10 +276,10 @@ async def _run(server: Server, entrances: Sequence[_Entrance], task_status: trio
                     sock.close()
         server.network = networks[0]
         if config.security is not None and config.security.jwks is not None:
-            nursery.start_soon(_refresh, config.security.jwks)
+            nursery.start_soon(_refresh, config.security.jwks, cluster.failures)
         for tls in {server.peer_tls, *(entrance.tls for entrance in entrances)}:
             if tls is not None and tls.is_watched:
-                nursery.start_soon(renew, tls)
+                nursery.start_soon(renew, tls, cluster.failures)
 
         def accept_again(node: Node) -> None:
             for entrance, network, port in zip(entrances, networks, ports, strict=True):
@@ -300,7 +301,7 @@ async def _run(server: Server, entrances: Sequence[_Entrance], task_status: trio
     server.gone.set()
 
 
-async def renew(tls: Tls) -> None:
+async def renew(tls: Tls, failures: Failures) -> None:
     """Give new connections a certificate after a change of its files, until cancelled."""
     while True:
         await trio.sleep(RENEWAL_SECONDS)
@@ -309,11 +310,11 @@ async def renew(tls: Tls) -> None:
                 log.info("new connections get the certificate that has replaced the one before")
         except ValueError as error:
             log.error("The certificate before stays: %s", error)
-        except Exception:
-            log.exception("The certificate before stays.")
+        except Exception as error:
+            failures.note(Border.SECURITY, "a look at a certificate", error)
 
 
-async def _refresh(jwks: Jwks) -> None:
+async def _refresh(jwks: Jwks, failures: Failures) -> None:
     """Read the keys of tokens again, regularly and for an unknown key id, until cancelled."""
     while True:
         question = trio.Event()
@@ -322,11 +323,11 @@ async def _refresh(jwks: Jwks) -> None:
             await question.wait()
         try:
             await trio.to_thread.run_sync(jwks.load, abandon_on_cancel=True)
-        except ValueError as error:
-            log.error("The keys before stay: %s", error)
-            await trio.sleep(RENEWAL_SECONDS)
-        except Exception:
-            log.exception("The keys before stay.")
+        except Exception as error:
+            if isinstance(error, ValueError):
+                log.error("The keys before stay: %s", error)
+            else:
+                failures.note(Border.SECURITY, "a look at the keys of tokens", error)
             await trio.sleep(RENEWAL_SECONDS)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from joserfc import jwt
@@ -26,7 +27,10 @@ from kafka_shim.security import jwks
 from kafka_shim.security.config import VALIDATOR, security_of
 from kafka_shim.security.jwks import Jwks
 from kafka_shim.security.oauthbearer import InvalidToken
+from kafka_shim.server import server
+from kafka_shim.server.failures import Failures
 from kafka_shim.testing import CoordinatorServer
+from tests.waiting import PATIENCE_S
 
 NOW = 1_700_000_000.0
 KEY = RSAKey.generate_key(2048, parameters={"kid": "first"})
@@ -161,6 +165,30 @@ def test_an_issuer_that_answers_no_http_changes_nothing(keys: Path, monkeypatch:
             made.load()
         thread.join()
     assert made.validated(signed(CLAIMS), NOW)[0] == "alice"
+
+
+async def test_any_error_of_a_look_at_the_keys_is_counted_and_the_next_look_comes(
+    keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "RENEWAL_SECONDS", 0)
+    made, failures, looks = loaded(keys), Failures(), []
+    again = trio.Event()
+    token = trio.lowlevel.current_trio_token()
+
+    def load() -> None:
+        looks.append(1)
+        if len(looks) == 1:
+            raise ArithmeticError
+        token.run_sync_soon(again.set)
+
+    made.refresh_s = 0
+    monkeypatch.setattr(made, "load", load)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server._refresh, made, failures)
+        with trio.fail_after(PATIENCE_S):
+            await again.wait()
+        nursery.cancel_scope.cancel()
+    assert failures.by_border == {"security": 1}
 
 
 def answer_garbage(garbling: socket.socket) -> None:
