@@ -21,9 +21,10 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.server import parts
 from kafka_shim.server.long_answers import SHORT
-from kafka_shim.server.parts import Divided, Parts, by
+from kafka_shim.server.parts import Divided, by
 from tests.broker.context import batch
 from tests.hostile.serving import request_bytes, serving
+from tests.server.turns import Turns
 from tests.server.wire import Wire, cluster, read, request
 
 MIB = 1 << 20
@@ -37,19 +38,6 @@ def described(*names: str, kind: int = GROUP) -> DescribeConfigsRequest:
 
 def groups(count: int) -> list[str]:
     return [f"g{number}" for number in range(count)]
-
-
-class Turns(Parts):
-    """Long exchanges of a connection, which get their turns from the test."""
-
-    def __init__(self, *wires: Wire) -> None:
-        super().__init__(lambda: 100.0, lambda now: None)
-        for wire in wires:
-            wire.session.node.parts = self
-
-    def all(self) -> None:
-        while self._exchanges:
-            self.turn()
 
 
 # Repeated elements
