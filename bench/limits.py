@@ -2,10 +2,9 @@
 
 For each API of the registry a server runs in a process of its own and gets the largest requests that it accepts, in
 several forms: many names, one name many times, empty names, one element with many parts, long names, and one thing
-that exists many times (`limits_state.py` makes it). `requests_of`
-makes them from the fields of the API, so a new API joins by itself. Measured are the longest step of the server between
-two looks at its sockets, in processor time; the longest wait for a heartbeat on another connection, by the clock; and
-the memory that the server takes at most.
+that exists many times (`limits_state.py` makes it). `request_of` makes them from the fields of the API, so a new API
+joins by itself. Measured are the longest step of the server between two looks at its sockets, in processor time; the
+longest wait for a heartbeat on another connection, by the clock; and the memory that the server takes at most.
 """
 
 from __future__ import annotations

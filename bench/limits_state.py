@@ -57,7 +57,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
 
 
 def make(address: tuple[str, int], api: str) -> bytes:
-    """Make what the worst request of an API names. Return the id of the topic."""
+    """Make the things that the worst request of an API names. Return the id of the topic."""
     with socket.create_connection(address, timeout=30) as sock:
         for version, request in _requests(api):
             _ask(sock, version, request)

@@ -154,7 +154,7 @@ class Transactions:
             shard, transactional_id, now, producer=producer, status=Status.EMPTY, timeout=request.transaction_timeout_ms
         )
         if transaction is not None and producer != current:
-            # Only who named its epoch may have missed the answer: others come after a producer that is fenced.
+            # Only a producer that named its epoch may have missed the answer: others come after one that is fenced.
             transaction.last_producer = current if claim[1] != -1 else (-1, -1)
         return InitProducerIdResponse(producer_id=producer[0], producer_epoch=producer[1])
 
@@ -173,8 +173,7 @@ class Transactions:
         transaction.last_producer = current if may_return else (-1, -1)
 
     def time_out(self, shard: Shard, transactional_id: str, now: float) -> None:
-        """Abort a transaction that has been open for longer than its timeout, or go on with one whose partitions lack a
-        marker."""
+        """Abort a transaction that has been open for longer than its timeout, or go on with one that lacks markers."""
         transaction = shard.transactions[transactional_id]
         if transaction.is_prepared:
             self.completion.carry_out(shard, transactional_id, now)
@@ -182,7 +181,7 @@ class Transactions:
             self._fence(shard, transactional_id, transaction, now)
 
     def expire_ids(self, shard: Shard, now: float) -> None:
-        """Forget the transactional ids without a transaction whose last use was transactional.id.expiration.ms ago."""
+        """Forget the transactional ids without a transaction and without use for transactional.id.expiration.ms."""
         oldest = shard.wall_ms(now) - self._expiration_ms
         for transactional_id, transaction in list(shard.transactions.items()):
             if transaction.updated_ms <= oldest and not (transaction.is_ongoing or transaction.is_prepared):
@@ -330,7 +329,7 @@ class Transactions:
                 self.on_verified(waiting, errors, now)
 
     def apply(self, effect: object, now: float) -> None:
-        """Carry out an effect whose records are durable."""
+        """Carry out an effect once its records are durable."""
         self.completion.apply(effect, now)
 
     def check(

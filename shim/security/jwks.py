@@ -1,7 +1,7 @@
 """Signed tokens of OAUTHBEARER: JWTs that the keys of a JSON Web Key Set verify, as Kafka's `BrokerJwtValidator` does.
 
 The package joserfc checks the signature. An unknown key id asks for the keys again, and the token with it is refused
-meanwhile. Sources: RFC 7517, RFC 7519; Kafka's `BrokerJwtValidator`, `RefreshingHttpsJwks`.
+until then. Sources: RFC 7517, RFC 7519; Kafka's `BrokerJwtValidator`, `RefreshingHttpsJwks`.
 """
 
 from __future__ import annotations

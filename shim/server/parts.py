@@ -5,8 +5,7 @@ its own, and its answer is encoded before the next part begins. Decides how a re
 exchange keeps the process, how long an answer may become, and how much memory the long answers of all clients take. It
 does not know rules: the table of requests names the array to divide (`requests.py`). Requests of many bytes wait here
 too, until they are decoded, and so do long answers that a client reads (`long_answers.py`), also those to requests
-that are not divided. A run with a journal
-answers each request at once, so that it can be replayed.
+that are not divided. A run with a journal answers each request at once, so that it can be replayed.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class Resolution:
         }
 
     def _needed_topics(self) -> Iterator[str]:
-        """Return the topics until nobody needs the result: one pattern may take minutes for all of them."""
+        """Return the topics as long as the result is needed: one pattern may take minutes for all of them."""
         return takewhile(lambda topic: self._is_needed, self._topics)
 
     def stop(self) -> None:

@@ -90,8 +90,8 @@ class SharePersister:
     """Share states of a process.
 
     `on_demand`: groups live in other processes too, which cannot announce their partitions, so that a state is created
-    at its first use. Nobody may ever delete it, as the group may not exist: without a reader it stays only with
-    progress, and of many the oldest goes.
+    at its first use. There may be no group to delete it: without a reader it stays only with progress, and of many the
+    oldest goes.
     """
 
     def __init__(self, *, on_demand: bool = False) -> None:
