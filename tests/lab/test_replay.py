@@ -247,12 +247,18 @@ def test_computations_of_worker_threads_are_replayed(tmp_path: Path) -> None:
                 nursery.cancel_scope.cancel()
 
     trio.run(main)
-    replay = Replay(path.read_bytes().splitlines(keepends=True), tmp_path / "again.jsonl")
-    replay.run()
-    replay.close()
+    replay = replayed(path)
     assert replay.answers == 3
     assert trace_of(tmp_path, "again.jsonl") == trace_of(tmp_path, "trace.jsonl")
     assert records_of(replay.store) == records_of(store)
+
+
+def replayed(journal: Path) -> Replay:
+    """Play a journal again, with the trace `again.jsonl` beside it."""
+    replay = Replay(journal.read_bytes().splitlines(keepends=True), journal.with_name("again.jsonl"))
+    replay.run()
+    replay.close()
+    return replay
 
 
 def test_a_listing_that_waits_for_a_worker_thread_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,9 +280,7 @@ def test_a_listing_that_waits_for_a_worker_thread_is_replayed(tmp_path: Path, mo
                 nursery.cancel_scope.cancel()
 
     trio.run(main)
-    replay = Replay(path.read_bytes().splitlines(keepends=True), tmp_path / "again.jsonl")
-    replay.run()
-    replay.close()
+    replay = replayed(path)
     assert replay.answers == 1
     assert trace_of(tmp_path, "again.jsonl") == trace_of(tmp_path, "trace.jsonl")
 

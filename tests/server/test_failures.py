@@ -346,12 +346,17 @@ async def test_tick_that_raises_is_tried_again_without_another_request(monkeypat
     assert caught(wire) == {"tick": 1}
 
 
+def on_sqlite(folder: Path) -> tuple[SqliteStore, Cluster]:
+    """Return a cluster on a store that blocks, and the store, which the test closes."""
+    store = SqliteStore(folder / "store.db", 50)
+    store.open()
+    return store, cluster(store, {"orders": 1})
+
+
 async def test_record_without_bytes_costs_its_group_and_the_batch_is_written(
     monkeypatch: Patch, tmp_path: Path
 ) -> None:
-    store = SqliteStore(tmp_path / "store.db", 50)
-    store.open()
-    made = cluster(store, {"orders": 1})
+    store, made = on_sqlite(tmp_path)
     wires = {group: Wire(made) for group in ("fine", "bad")}
     encode = records.encode_value
 
@@ -385,9 +390,7 @@ async def test_record_without_bytes_costs_its_group_and_the_batch_is_written(
 
 
 async def test_store_that_raises_fails_its_batch_and_takes_the_next(monkeypatch: Patch, tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "store.db", 50)
-    store.open()
-    made = cluster(store, {"orders": 1})
+    store, made = on_sqlite(tmp_path)
     wire = Wire(made)
     monkeypatch.setattr(store, "write", once(store.write))
     async with trio.open_nursery() as nursery:
@@ -406,9 +409,7 @@ async def test_store_that_raises_fails_its_batch_and_takes_the_next(monkeypatch:
 async def test_answers_after_a_batch_that_raise_let_the_next_batch_be_written(
     monkeypatch: Patch, tmp_path: Path
 ) -> None:
-    store = SqliteStore(tmp_path / "store.db", 50)
-    store.open()
-    made = cluster(store, {"orders": 1})
+    store, made = on_sqlite(tmp_path)
     wire = Wire(made)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(made.durability.run)
