@@ -44,6 +44,18 @@ def test_a_member_joins_a_consumer_group_at_the_epoch_of_its_last_target() -> No
     assert (one.epoch, len(two.assigned), cluster.described().group_state) == (3, 2, "Stable")
 
 
+def test_a_group_of_a_coordinator_with_a_clock_ahead_is_assigned_at_once_without_an_interval() -> None:
+    for settings, epoch in (((), 3), (KAFKA_INTERVALS, 2)):
+        cluster = ConsumerCluster(*settings, t=4)
+        cluster.now += 3600
+        one, two = cluster.consumer("one", "t"), cluster.consumer("two", "t")
+        one.join()
+        cluster.now -= 3600
+        cluster.crash()
+        two.join()
+        assert (two.epoch, cluster.described().assignment_epoch) == (epoch, epoch)
+
+
 def test_a_member_joins_a_share_group_at_the_epoch_of_its_last_target() -> None:
     cluster = ShareCluster(*KAFKA_INTERVALS, t=4)
     one, two = cluster.sharer("one", "t"), cluster.sharer("two", "t")

@@ -168,21 +168,27 @@ class EpochGroup(ABC, Generic[_M, _A]):
         """
         if group_epoch <= self.target_epoch:
             return False
-        return self.target_computed_ms == NEVER_COMPUTED or self._interval_left_ms(now) <= 0
+        due_ms = self._due_ms
+        return due_ms is None or self.shard.wall_ms(now) >= due_ms
 
     def wait_for_target_ms(self, now: float) -> int | None:
         """Return the milliseconds that the assignment of the group epoch has to wait; None if it is due or computed."""
-        waits = self.group_epoch > self.target_epoch and not self.is_target_due(self.group_epoch, now)
-        return self._interval_left_ms(now) if waits else None
+        due_ms = self._due_ms
+        if due_ms is None or self.group_epoch <= self.target_epoch:
+            return None
+        left_ms = due_ms - self.shard.wall_ms(now)
+        return left_ms if left_ms > 0 else None
 
     @property
-    def _interval_end_ms(self) -> int:
-        """Unix time of the end of the assignment interval."""
-        return self.target_computed_ms + self.setting(self._assignment_interval_ms)
+    def _due_ms(self) -> int | None:
+        """Unix time of the end of the assignment interval; None if there is none, or no assignment was computed.
 
-    def _interval_left_ms(self, now: float) -> int:
-        """Return the milliseconds until the end of the assignment interval; 0 or less if it is over."""
-        return self._interval_end_ms - self.shard.wall_ms(now)
+        Without an interval no clock counts: a coordinator with a clock ahead may have computed the last assignment.
+        """
+        interval_ms = self.setting(self._assignment_interval_ms)
+        if not interval_ms or self.target_computed_ms == NEVER_COMPUTED:
+            return None
+        return self.target_computed_ms + interval_ms
 
     def new_target(self, epoch: int, assigned: Mapping[str, _A]) -> Target[_A]:
         """Return the target assignment that gives these assignments to all members."""
@@ -465,7 +471,6 @@ class EpochGroup(ABC, Generic[_M, _A]):
 
     def describe(self) -> GroupDescription:
         """Describe the group for the console, HTTP and tests."""
-        waits = self.group_epoch > self.target_epoch and self.target_computed_ms != NEVER_COMPUTED
         return GroupDescription(
             type=self.type,
             group_id=self.group_id,
@@ -478,7 +483,7 @@ class EpochGroup(ABC, Generic[_M, _A]):
             trigger=self.trigger,
             members=[self._describe_member(member) for member in self.members.values()],
             assignment_epoch=self.target_epoch,
-            assignment_due_ms=self._interval_end_ms if waits else None,
+            assignment_due_ms=self._due_ms if self.group_epoch > self.target_epoch else None,
         )
 
     def _describe_member(self, member: _M) -> MemberDescription:
