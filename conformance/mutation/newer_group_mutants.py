@@ -19,7 +19,7 @@ NEWER_GROUP_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "an assignment never waits for the interval",
         _EPOCH_GROUP,
-        "        return self.target_computed_ms == NEVER_COMPUTED or self._interval_left_ms(now) <= 0\n",
+        "        return due_ms is None or self.shard.wall_ms(now) >= due_ms\n",
         "        return True\n",
         ("*/interval/*",),
     ),
