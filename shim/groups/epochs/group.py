@@ -168,6 +168,8 @@ class EpochGroup(ABC, Generic[_M, _A]):
         """
         if group_epoch <= self.target_epoch:
             return False
+        if self.target_computed_ms == NEVER_COMPUTED:
+            return True
         due_ms = self._due_ms
         return due_ms is None or self.shard.wall_ms(now) >= due_ms
 
