@@ -37,6 +37,8 @@ log: Final = logging.getLogger("kafka_shim.server")
 
 PROBE_SECONDS: Final = 1.0
 """Seconds between two probes of a store that has refused a batch."""
+SETTLE_AGAIN: Final = 0.05
+"""Seconds until the answers after a batch are handed on again, once that has raised."""
 
 
 class Durability:
@@ -324,13 +326,22 @@ class Durability:
             while self._outbox.records or self.held.get(self._outbox.batch):
                 async with self._access:
                     await self._write()
-                now = self._clock()
-                with self._inputs.input("answers", now):
-                    try:
-                        self.settle(now)
-                    except Exception as error:
-                        self._failures.note(Border.EFFECT, "the answers after a batch", error)
+                if not self._has_settled():
+                    # There may be no other request that hands the answers on.
+                    await trio.sleep(SETTLE_AGAIN)
+                    self._has_settled()
             self._idle.set()
+
+    def _has_settled(self) -> bool:
+        """Settle after a batch; return False if that has raised."""
+        now = self._clock()
+        with self._inputs.input("answers", now):
+            try:
+                self.settle(now)
+            except Exception as error:
+                self._failures.note(Border.EFFECT, "the answers after a batch", error)
+                return False
+        return True
 
     async def _write(self) -> None:
         with self._inputs.input("batch"):

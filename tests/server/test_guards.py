@@ -28,7 +28,7 @@ from kafka_shim.server.failures import Failures
 from kafka_shim.server.journal import Unjournaled
 from kafka_shim.server.server import ServerConfig, renew
 from kafka_shim.testing import CoordinatorServer
-from tests.server.test_failures import caught, commit, is_served, mistaken, once
+from tests.server.test_failures import caught, commit, is_served, mistaken, on_sqlite, once
 from tests.server.test_session import in_group
 from tests.server.wire import Client, Wire, cluster, request
 
@@ -87,6 +87,22 @@ def test_commit_is_refused_though_its_partition_cannot_be_loaded_again(monkeypat
     monkeypatch.setattr(wire.cluster.durability, "_reload", mistaken)
     assert committed(wire) == 15
     assert caught(wire) == {"effect": 1}
+
+
+async def test_answers_after_a_batch_that_raise_once_come_without_another_request(
+    monkeypatch: Patch, tmp_path: Path
+) -> None:
+    store, made = on_sqlite(tmp_path)
+    wire = Wire(made)
+    wire.receive(request(commit("g"), 7))
+    monkeypatch.setattr(made.durability, "settle", once(made.durability.settle))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(made.durability.run)
+        await made.durability.flushed()
+        nursery.cancel_scope.cancel()
+    assert len(wire.answers()) == 1
+    assert caught(wire) == {"effect": 1}
+    store.close()
 
 
 async def test_probe_that_raises_is_followed_by_the_next(
