@@ -38,7 +38,7 @@ log: Final = logging.getLogger("kafka_shim.server")
 PROBE_SECONDS: Final = 1.0
 """Seconds between two probes of a store that has refused a batch."""
 SETTLE_AGAIN: Final = 0.05
-"""Seconds until the answers after a batch are handed on again, once that has raised."""
+"""Seconds until a tick after a batch is tried again, once it has raised."""
 
 
 class Durability:
@@ -327,7 +327,7 @@ class Durability:
                 async with self._access:
                     await self._write()
                 if not self._has_settled():
-                    # There may be no other request that hands the answers on.
+                    # There may be no other request that runs the effects and hands the answers on.
                     await trio.sleep(SETTLE_AGAIN)
                     self._has_settled()
             self._idle.set()

@@ -89,17 +89,28 @@ def test_commit_is_refused_though_its_partition_cannot_be_loaded_again(monkeypat
     assert caught(wire) == {"effect": 1}
 
 
-async def test_answers_after_a_batch_that_raise_once_come_without_another_request(
+async def test_effects_after_a_batch_run_without_another_request_once_a_tick_has_raised(
     monkeypatch: Patch, tmp_path: Path
 ) -> None:
+    """As the end of a transaction: what follows its decision has an effect of its own."""
     store, made = on_sqlite(tmp_path)
-    wire = Wire(made)
+    wire, ran = Wire(made), []
+
+    def dispatch(effect: Any, now: float) -> None:
+        ran.append(effect)
+        if effect == "first":
+            made.outbox.effects.append(WhenDurable(0, -1, "second"))
+
+    monkeypatch.setattr(made.durability, "_dispatch", dispatch)
+    made.outbox.effects.append(WhenDurable(made.outbox.batch, -1, "first"))
     wire.receive(request(commit("g"), 7))
+    assert ran == []
     monkeypatch.setattr(made.durability, "settle", once(made.durability.settle))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(made.durability.run)
         await made.durability.flushed()
         nursery.cancel_scope.cancel()
+    assert ran == ["first", "second"]
     assert len(wire.answers()) == 1
     assert caught(wire) == {"effect": 1}
     store.close()
