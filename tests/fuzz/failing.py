@@ -126,7 +126,7 @@ class Faults:
         Alarms.at = raising  # type: ignore[method-assign]
 
     def into_sockets(self) -> None:
-        """Let sockets take only the first half of what they are sent, so that the rest is flushed."""
+        """Let sockets take only the first half of an answer, so that the rest is flushed."""
         make = reactor.Connection.__init__
 
         def made(connection: reactor.Connection, *arguments: Any) -> None:
@@ -134,7 +134,7 @@ class Faults:
             send = connection._send
 
             def half(data: Any) -> int:
-                # No edge of epoll follows a second half of what the socket could take.
+                # No edge of epoll follows once a flush has sent a part, since the socket could take all.
                 return send(data[: len(data) // 2]) if not connection.unsent and self.strikes() else send(data)
 
             connection._send = half  # type: ignore[method-assign, assignment]

@@ -41,7 +41,7 @@ def committed(wire: Wire, group: str = "g") -> int:
     return int(wire.answer(OffsetCommitResponse, 7)[1].topics[0].partitions[0].error_code)
 
 
-# The store and what follows a batch
+# The store, and effects of a batch
 
 
 def test_store_in_memory_that_raises_fails_its_batch_alone(monkeypatch: Patch) -> None:
@@ -92,7 +92,7 @@ def test_commit_is_refused_though_its_partition_cannot_be_loaded_again(monkeypat
 async def test_effects_after_a_batch_run_without_another_request_once_a_tick_has_raised(
     monkeypatch: Patch, tmp_path: Path
 ) -> None:
-    """As the end of a transaction: what follows its decision has an effect of its own."""
+    """As at the end of a transaction, where the effect of its decision has another effect."""
     store, made = on_sqlite(tmp_path)
     wire, ran = Wire(made), []
 
