@@ -29,6 +29,7 @@ from kafka_shim.control.addresses import is_loopback
 from kafka_shim.control.app import make_app
 from kafka_shim.control.workbench import Workbench
 from kafka_shim.security.tls import Tls
+from kafka_shim.server.failures import Border, Failures
 from kafka_shim.server.process import host_and_port
 from kafka_shim.server.reactor import BetweenSteps, Reactor
 from kafka_shim.server.server import Server, renew
@@ -154,12 +155,20 @@ async def _rehearse(workbench: Workbench, lab: bool) -> None:
 class _Answering(ASGIWrapper):
     """An application for a client that may disconnect during the answer."""
 
+    def __init__(self, app: Any, failures: Failures) -> None:
+        super().__init__(app)
+        self._failures = failures
+
     async def __call__(self, *arguments: Any) -> None:
         try:
-            await super().__call__(*arguments)
-        except* (trio.BusyResourceError, trio.BrokenResourceError, trio.ClosedResourceError):
-            # BusyResourceError: hypercorn closes the connection at this moment.
-            log.debug("a client has gone while it was answered")
+            try:
+                await super().__call__(*arguments)
+            except* (trio.BusyResourceError, trio.BrokenResourceError, trio.ClosedResourceError):
+                # BusyResourceError: hypercorn closes the connection at this moment.
+                log.debug("a client has gone while it was answered")
+        except Exception as error:
+            # Starlette has answered 500, or hypercorn ends the connection amid the answer.
+            self._failures.note(Border.CONTROL, "an answer of the control server", error)
 
 
 class _Config(Config):
@@ -216,8 +225,8 @@ class Connections:
         self._config.include_server_header = False
         self._config.h11_max_incomplete_size = MAX_HEAD
         self._context = WorkerContext(None)
-        app = make_app(workbench, lab, token)
-        self._app = _Answering(app)  # type: ignore[arg-type]
+        self._failures = workbench.cluster.failures
+        self._app = _Answering(make_app(workbench, lab, token), self._failures)
         self._open: set[trio.SocketStream] = set()
 
     async def serve(self, stream: trio.SocketStream) -> None:
@@ -230,9 +239,9 @@ class Connections:
             carrier = stream if self._tls is None else await _secret(stream, self._tls)
             if carrier is not None:
                 await _Connection(self._app, self._config, self._context, ConnectionState({}), carrier)  # type: ignore[arg-type]
-        except Exception:
+        except Exception as error:
             # An error on one connection must not end others.
-            log.exception("a control connection ends")
+            self._failures.note(Border.CONTROL, "a connection of the control server", error)
         finally:
             self._open.discard(stream)
             await trio.aclose_forcefully(stream)

@@ -52,6 +52,8 @@ class Border(StrEnum):
     """A request to another process: it has no answer."""
     SECURITY = "security"
     """A look at certificates or at keys of tokens: those before stay."""
+    CONTROL = "control"
+    """An answer or a connection of the control server: the client gets 500, or loses its connection."""
     LABORATORY = "laboratory"
     """An action of a puppet: the puppet acts no more until an answer or a test makes it. The delayed act of a fault:
     its client has no answer."""

@@ -321,7 +321,15 @@ def test_a_deleted_topic_wakes_waiting_fetches() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reset", "expected"), [("earliest", 0), ("latest", 3), ("by_duration:PT1.5S", 2), ("by_duration:P1D", 0)]
+    ("reset", "expected"),
+    [
+        ("earliest", 0),
+        ("latest", 3),
+        ("by_duration:PT1.5S", 2),
+        ("by_duration:P1D", 0),
+        # The longest that is accepted.
+        ("by_duration:P106751991167300D", 0),
+    ],
 )
 def test_a_group_begins_where_it_is_told_to(reset: str, expected: int) -> None:
     cluster = Shared(reset=reset)

@@ -3,13 +3,18 @@
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 import trio
 import trio.testing
 
+from kafka_shim.control.server import _Connection
 from kafka_shim.server import reactor
+from kafka_shim.server.history import EventHistory
 from kafka_shim.server.server import listen
+from kafka_shim.testing import CoordinatorServer
 from tests.server.wire import cluster
 
 PYPROJECT = Path(__file__).resolve().parent.parent.parent / "pyproject.toml"
@@ -43,3 +48,48 @@ async def test_exception_between_steps_is_counted_and_the_reactor_goes_on(monkey
         assert not served.epoll.closed
         assert made.failures.by_border == {"tick": 1}
         nursery.cancel_scope.cancel()
+
+
+def mistaken(*_: Any) -> Any:
+    raise RuntimeError("a mistake of ours")
+
+
+async def mistaken_at_once(*_: Any) -> None:
+    mistaken()
+
+
+def failures(server: CoordinatorServer) -> Any:
+    answer = httpx.get(f"{server.control_url}/health")
+    assert answer.status_code == 200
+    return answer.json().get("failures")
+
+
+def test_operation_that_raises_costs_its_answer_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with CoordinatorServer(control=True) as server, httpx.Client(base_url=server.control_url) as http:
+        with monkeypatch.context() as patch:
+            patch.setattr(EventHistory, "dropped", property(mistaken))
+            assert [http.get("/v1/server").status_code for _ in range(2)] == [500, 500]
+        assert http.get("/v1/server").status_code == 200
+        assert failures(server) == {"control": 2}
+    # A client cannot fill the log with tracebacks.
+    assert [bool(each.exc_info) for each in caplog.records if "control" in each.getMessage()] == [True, False]
+
+
+def test_stream_that_raises_ends_its_connection_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with CoordinatorServer(control=True) as server:
+        with monkeypatch.context() as patch:
+            patch.setattr(EventHistory, "dropped", property(mistaken))
+            with pytest.raises(httpx.TransportError):
+                httpx.get(f"{server.control_url}/v1/events?since=0&seconds=0")
+        assert failures(server) == {"control": 1}
+
+
+def test_control_connection_that_raises_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with CoordinatorServer(control=True) as server:
+        with monkeypatch.context() as patch:
+            patch.setattr(_Connection, "run", mistaken_at_once)
+            with pytest.raises(httpx.TransportError):
+                httpx.get(f"{server.control_url}/health")
+        assert failures(server) == {"control": 1}

@@ -125,6 +125,22 @@ class Faults:
 
         Alarms.at = raising  # type: ignore[method-assign]
 
+    def into_sockets(self) -> None:
+        """Let sockets take only the first half of an answer, so that the rest is flushed."""
+        make = reactor.Connection.__init__
+
+        def made(connection: reactor.Connection, *arguments: Any) -> None:
+            make(connection, *arguments)
+            send = connection._send
+
+            def half(data: Any) -> int:
+                # No edge of epoll follows once a flush has sent a part, since the socket could take all.
+                return send(data[: len(data) // 2]) if not connection.unsent and self.strikes() else send(data)
+
+            connection._send = half  # type: ignore[method-assign, assignment]
+
+        reactor.Connection.__init__ = made  # type: ignore[method-assign]
+
     def into_catalogue(self) -> None:
         """Let changes of topics and settings raise once the server is ready: before, an exception is an end."""
         serve = Catalogue._serve_changes
@@ -192,7 +208,8 @@ def inject(every: int, seed: int) -> None:
     faults.into_alarms()
     faults.into_computations()
     faults.into(Ownership, "give_up")
-    faults.into(Durability, "settle", lambda durability, now: not durability.store.durable_at_once)
+    faults.into(Durability, "settle")
+    faults.into_sockets()
     for kind in (reactor.Connection, encrypted.TlsConnection):
         faults.into(kind, "flush", lambda connection, now: serves_bystander(connection.session))
     faults.into(Session, "drained", serves_bystander)

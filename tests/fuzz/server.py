@@ -56,6 +56,7 @@ LAST: Final = 300
 LAST_BYTES: Final = 1 << 18
 """So much is kept of each: hundreds of the largest ones would fill the memory of the machine."""
 _MIB: Final = 1 << 20
+_INJECTED: Final = re.compile(r"Injected(?:: |\(')(?:before |after )?(\w+)")
 _TOPICS: Final = ("t0:3", "t1:1", "compacted:1", f"{PROTECTED}:1")
 _SETTINGS: Final = {
     "group.min.session.timeout.ms": 1,
@@ -177,6 +178,11 @@ class Target:
                     counts[re.sub(r"\d+", "N", line.strip())[:160]] += 1
                     inside = False
         return dict(counts.most_common(20))
+
+    def injected(self) -> dict[str, int]:
+        """Count the exceptions of `failing.py` in the log, by the function that raised."""
+        with self.log.open(errors="replace") as lines:
+            return dict(Counter(name for line in lines for name in _INJECTED.findall(line)).most_common())
 
 
 def certificate(folder: Path) -> Path:
@@ -375,7 +381,7 @@ def run(plan: Plan, folder: Path) -> dict[str, Any]:
         report, code = trio.run(partial(fuzz, plan, target, tally))
         seconds = time.monotonic() - began
         is_safe = code != 0 or store == "memory:" or has_commit(target, report["offset"])
-        tracebacks = target.tracebacks()
+        tracebacks, injected = target.tracebacks(), target.injected()
     if code != 0:
         (folder / "last-sent.hex").write_text("\n".join(data.hex() for data in tally.last))
     peak = max(tally.resident)
@@ -396,6 +402,7 @@ def run(plan: Plan, folder: Path) -> dict[str, Any]:
         "exit_code": code,
         "commit_is_safe": is_safe,
         "tracebacks": tracebacks,
+        "injected": injected,
     }
 
 

@@ -55,12 +55,17 @@ async def test_due_session_ends_before_a_later_request_is_served(epoll: bool) ->
         server.stop()
 
 
-@pytest.mark.parametrize("stood_still_s", [1.3, 2.0])
+WITHOUT_EPOLL = "from kafka_shim.server import reactor; reactor.AVAILABLE = False"
+
+
+@pytest.mark.parametrize(
+    ("stood_still_s", "first"), [(1.3, ""), (2.0, ""), (1.3, WITHOUT_EPOLL)], ids=["1.3", "2.0", "without epoll"]
+)
 def test_heartbeat_in_the_socket_saves_its_member_when_the_process_stood_still(
-    tmp_path: Path, stood_still_s: float
+    tmp_path: Path, stood_still_s: float, first: str
 ) -> None:
     options = [word for name, value in SETTINGS.items() for word in ("--config", f"{name}={value}")]
-    with serving(tmp_path, *options) as server, server.connect() as peer:
+    with serving(tmp_path, *options, first=first) as server, server.connect() as peer:
         joined = peer.ask(join(), 3)
         assert peer.ask(with_sync(joined.member_id), 3).error_code == 0
         os.kill(server.pid, signal.SIGSTOP)

@@ -421,7 +421,7 @@ async def test_answers_after_a_batch_that_raise_let_the_next_batch_be_written(
         await made.durability.flushed()
         assert len(wire.answers()) == 2
         nursery.cancel_scope.cancel()
-    assert made.failures.by_border == {"effect": 1}
+    assert made.failures.by_border == {"effect": 2}
     store.close()
 
 
