@@ -35,11 +35,13 @@ class Divided(NamedTuple):
     """The division of an API's long requests. `parts` yields them, or is None for a request that is short enough; in
     place of a part it may yield the number of an earlier one: the same answer stands here again. `answers` is the array
     of the response that has all their answers. `merge` makes one element of those of it that belong together: then the
-    whole answer is encoded at the end."""
+    whole answer is encoded at the end. `common` makes the object that all parts have in
+    common (`Exchange.common`)."""
 
     parts: Callable[[Any, Any], Iterator[Any] | None]
     answers: str
     merge: Callable[[list[Any]], list[Any]] | None = None
+    common: Callable[[], Any] | None = None
 
 
 def by(
@@ -51,11 +53,12 @@ def by(
     repeats: bool = False,
     alone: bool = False,
     together: Callable[[Any], Any] | None = None,
+    common: Callable[[], Any] | None = None,
 ) -> Divided:
     """Divide the array `elements` of a request into parts of `size`. `once`: answer an element once if it is there
     twice. `repeats`: repeat the answer of an element that is there often, instead of making it again. `alone`: not
     where several processes share their topics, because the rule may park the request there. `together`: see
-    `divide_together`."""
+    `divide_together`; `common`: see `Divided`."""
 
     def parts(request: Any, call: Any) -> Iterator[Any] | None:
         if alone and call.broker.shared is not None:
@@ -69,7 +72,7 @@ def by(
             return divide_together(request, elements, array, together, size=size)
         return divide(request, elements, dict.fromkeys(array) if once else array, size=size)
 
-    return Divided(parts, answers)
+    return Divided(parts, answers, common=common)
 
 
 def divide(request: Any, name: str, elements: Iterable[Any], *, size: int = PART) -> Iterator[Any]:
