@@ -128,6 +128,11 @@ class Exchange:
         """Return True if the next request of the connection may be served."""
         return self.step is _SENT or self.step is _REFUSED
 
+    @property
+    def under_way(self) -> bool:
+        """Return True until it is answered, parked or held, or its connection has ended."""
+        return self.step is _RUNNING and self.session.state is not _CLOSED
+
     def copy(self, session: Connection) -> Exchange:
         """Return the same request as if it had come on another connection of the node."""
         return Exchange(self.node, session, self.endpoint, self.request, self.client, self.correlation_id)
@@ -449,11 +454,6 @@ class HugeExchange(Exchange):
     __slots__ = ("__weakref__", "size")
 
     size: int
-
-    @property
-    def under_way(self) -> bool:
-        """Return True until it is answered, parked or held, or its connection has ended."""
-        return self.step is _RUNNING and self.session.state is not _CLOSED
 
     def answer(self, response: Message, required_batch: int, now: float) -> None:
         """See `Exchange.answer`."""

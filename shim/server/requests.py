@@ -41,7 +41,7 @@ from kafka_shim.groups.interface import PARKED, TransactionSupportedOperation
 from kafka_shim.security.operations import Operation, Resource
 from kafka_shim.security.token_requests import OFF, create_token, describe_tokens, expire_token, renew_token
 from kafka_shim.server import handlers, share
-from kafka_shim.server.parts import Divided, by
+from kafka_shim.server.division import Divided, by
 from kafka_shim.server.rows import NOBODY, Concern, Names, Row, Sender
 
 GROUP_VERSION, STREAMS_VERSION, SHARE_VERSION = "group.version", "streams.version", "share.version"
