@@ -117,12 +117,6 @@ class Cost(NamedTuple):
     memory: int
 
 
-def requests_of(api: Api, version: int, elements: int | None = None) -> Iterator[tuple[str, Message]]:
-    """Yield the worst requests of an API, each with the name of its form; of so many elements, or of all accepted."""
-    for form in FORMS:
-        yield form, request_of(api, version, form, elements)
-
-
 def request_of(api: Api, version: int, form: str, elements: int | None = None, topic_id: bytes = bytes(16)) -> Message:
     """Return the worst request of an API in one form. `topic_id` is that of the topic that exists."""
     accepted = elements_accepted(api.key) if elements is None else elements

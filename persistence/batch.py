@@ -249,6 +249,19 @@ def write_batch(
     return _encoded(records, records[0].offset, leader_epoch, codec, attributes, last_offset_delta, producer)
 
 
+def batch_size(records: Iterable[tuple[bytes, bytes | None]]) -> int:
+    """Return the size in bytes of an uncompressed batch of these keys and values, all of one time and without headers.
+
+    Kafka's coordinator compares this size with max.message.bytes. Source: `DefaultRecordBatch.sizeInBytes`.
+    """
+    size = HEADER_SIZE
+    for offset, (key, value) in enumerate(records):
+        body = 3 + _zigzag_size(offset) + _zigzag_size(len(key)) + len(key)  # attributes, timestamp delta, headers
+        body += 1 if value is None else _zigzag_size(len(value)) + len(value)
+        size += _zigzag_size(body) + body
+    return size
+
+
 def write_batches(records: Iterable[Record], max_bytes: int) -> Iterator[bytes]:
     """Encode records as batches of at most `max_bytes`, each with offsets from 0 on; a single record may be larger."""
     parts: list[bytes] = []
@@ -414,6 +427,11 @@ def _zigzag(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def _zigzag_size(value: int) -> int:
+    """Return the size in bytes of a zigzag varint that is not negative."""
+    return max(1, ((value << 1).bit_length() + 6) // 7)
 
 
 def _sized(data: bytes | None) -> tuple[bytes, ...]:

@@ -29,7 +29,7 @@ class Call:
         self.broker = broker
         self.session = Connection(client)
         self.mutations = None
-        self.room = None
+        self.common = None
 
 
 def handle(request: Any, call: Call) -> Any:

@@ -94,13 +94,11 @@ class Transcript:
     """The answers of a target to a script.
 
     `answers` in order of arrival. `states`: the group after each step. `ids`: actor and step of each member id.
-    `unanswered`: the steps without an answer at the end.
     """
 
     answers: list[Answer] = field(default_factory=list)
     states: list[Any] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=dict)
-    unanswered: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -138,7 +136,6 @@ class Player:
             for self._at, step in enumerate(script):
                 self._do(step)
                 self._transcript.states.append(self._settled())
-            self._transcript.unanswered = [due.sent for due in self._due]
             return self._transcript
         finally:
             for connection in self._connections:

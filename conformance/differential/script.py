@@ -5,7 +5,6 @@ Defines the steps and draws them at random; `play.py` sends them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
@@ -89,16 +88,6 @@ class Step:
 
 
 Script = tuple[Step, ...]
-
-
-def to_json(script: Script) -> str:
-    """Return a script as text for `from_json`."""
-    return json.dumps([asdict(step) for step in script])
-
-
-def from_json(text: str) -> Script:
-    """Return the script of a `to_json` text."""
-    return tuple(Step(**fields) for fields in json.loads(text))
 
 
 def formation(actors: Sequence[int], brief: bool, version: int, variant: int, loose: int) -> list[Step]:

@@ -448,7 +448,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "records of any size are stored",
         _SHARD,
-        "        return batch_size(records) <= self.topics.max_batch_bytes\n",
+        "        return batch_size(encoded) <= self.topics.max_batch_bytes\n",
         "        return True\n",
         ("oversized/*",),
     ),

@@ -65,9 +65,6 @@ class Fault(StrEnum):
     """A member heartbeats with an old epoch: it is fenced, gives everything up and joins again."""
 
 
-VIOLATIONS: Final = tuple(fault for fault in Fault if fault.value.startswith("I"))
-"""The faults that break an invariant; the value is its name."""
-
 _SHARE_OF_FAULTY: Final = 0.25
 
 OF_KIND: Final[Mapping[Kind, tuple[Fault, ...]]] = {

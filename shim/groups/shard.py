@@ -25,6 +25,7 @@ from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.pending_offsets import PendingOffsets
 from kafka_shim.groups.timers import NEVER, ShardTimer, Timer, Timers
 from kafka_shim.groups.transactional_ids import Transaction
+from kafka_shim.persistence.batch import batch_size
 from kafka_shim.persistence.own_types import type_of
 from kafka_shim.persistence.records import (
     OffsetCommitKey,
@@ -32,8 +33,9 @@ from kafka_shim.persistence.records import (
     PendingOffsetKey,
     TransactionKey,
     TransactionValue,
+    encode_key,
+    encode_value,
 )
-from kafka_shim.persistence.sizes import batch_size
 from kafka_shim.trace.causes import Cause
 
 
@@ -253,7 +255,8 @@ class Shard:
         If not, the caller answers UNKNOWN_SERVER_ERROR (-1), to which Kafka maps MESSAGE_TOO_LARGE (semantics 2.10).
         This encodes the records to get their size; where that is too slow, compare an upper bound first.
         """
-        return batch_size(records) <= self.topics.max_batch_bytes
+        encoded = ((encode_key(key), None if value is None else encode_value(key, value)) for key, value in records)
+        return batch_size(encoded) <= self.topics.max_batch_bytes
 
     def write(self, key: Any, value: Any) -> None:
         """Make a record durable with the current batch and apply it."""

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from markdown_it import MarkdownIt
 
-from kafka_shim.learn.lesson import Lesson, Step, Unteachable
+from kafka_shim.learn.lesson import Lesson, Step
 from kafka_shim.learn.scene import Scene
-from kafka_shim.learn.teaching import carry_out, check, right_option
+from kafka_shim.learn.teaching import carry_out, check, lines_of, right_option
 from kafka_shim.server.frames import FramePair
 from kafka_shim.server.history import Entry
 
@@ -58,22 +58,11 @@ def _step(scene: Scene, step: Step) -> dict[str, Any]:
             for number, option in enumerate(step.options)
         ],
         "story": scene.story(),
-        "requests": [line for request in step.show for line in _requests(scene, request)],
+        "requests": [line for each in step.show if each.split()[0] != "bytes" for line in lines_of(scene, each)],
         "bytes": [_number(pair) for pair in pairs],
         "events": [_event(scene, entry) for entry in scene.simulation.history.since(began)],
         "_pairs": pairs,
     }
-
-
-def _requests(scene: Scene, request: str) -> list[str]:
-    match request.split():
-        case ["requests"]:
-            return scene.exchanges()
-        case ["requests", api]:
-            return scene.exchanges(api)
-        case ["bytes", _, _]:
-            return []
-    raise Unteachable(f"{request!r} cannot be shown: write requests, requests API, or bytes API CLIENT.")
 
 
 def _event(scene: Scene, entry: Entry) -> dict[str, Any]:

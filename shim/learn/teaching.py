@@ -68,7 +68,7 @@ def _play(scene: Scene, lesson: Lesson, ask: Ask, act: Act | None) -> Iterator[O
         if story:
             yield Output("story", "\n".join(story))
         for request in step.show:
-            yield Output("frame", "\n".join(_requests(scene, request)))
+            yield Output("frame", "\n".join(lines_of(scene, request)))
         check(scene, step)
         if step.ask:
             right = right_option(scene, step)
@@ -136,7 +136,8 @@ def check(scene: Scene, step: Step) -> None:
                 raise Unteachable(f"{step.place(kind)}: a claim of {kind!r} fails: {dict(pattern)}{truth}.")
 
 
-def _requests(scene: Scene, request: str) -> list[str]:
+def lines_of(scene: Scene, request: str) -> list[str]:
+    """Return the lines that a step shows for `requests`, `requests API` or `bytes API CLIENT`. Raises Unteachable."""
     match request.split():
         case ["requests"]:
             return scene.exchanges()

@@ -132,6 +132,10 @@ class Call(Protocol):
     @property
     def request(self) -> Any: ...
 
+    @property
+    def under_way(self) -> bool:
+        """True until it is answered, parked or held, or its connection has ended."""
+
     def run(self, now: float) -> None:
         """Call the rule again."""
 

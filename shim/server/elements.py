@@ -1,7 +1,7 @@
 """The number of elements that a request may have, by API.
 
-Decides how long all others wait at most for a rule that takes a request as a whole. It knows no rule; `parts.py` has
-the requests that are answered part by part, and `docs/limits-of-requests.md` the cost of each.
+Decides how long all others wait at most for a rule that takes a request as a whole. It knows no rule; `requests.py`
+has the requests that are answered part by part, and `docs/limits-of-requests.md` the cost of each.
 """
 
 from __future__ import annotations

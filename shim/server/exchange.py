@@ -16,7 +16,6 @@ from typing import Any, Final
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.admin.topics import Room
 from kafka_shim.groups.interface import NO_REPLY, PARKED, Client
 from kafka_shim.server.connection import Connection, State
 from kafka_shim.server.failures import Border
@@ -120,14 +119,19 @@ class Exchange:
         return None if self.usage is None else self.usage.mutations
 
     @property
-    def room(self) -> Room | None:
-        """Return the room for new partitions that all parts of the request share; None for an undivided one."""
-        return None if self.long is None else self.long.room
+    def common(self) -> Any:
+        """Return the object that all parts of a divided request have in common (`Divided.common`), if any."""
+        return None if self.long is None else self.long.common
 
     @property
     def finished(self) -> bool:
         """Return True if the next request of the connection may be served."""
         return self.step is _SENT or self.step is _REFUSED
+
+    @property
+    def under_way(self) -> bool:
+        """Return True until it is answered, parked or held, or its connection has ended."""
+        return self.step is _RUNNING and self.session.state is not _CLOSED
 
     def copy(self, session: Connection) -> Exchange:
         """Return the same request as if it had come on another connection of the node."""
@@ -151,7 +155,7 @@ class Exchange:
         if endpoint.divided is not None:
             parts = endpoint.divided.parts(self.request, self)
             if parts is not None:
-                self._run_in_parts(parts, now)
+                self._run_in_parts(parts, endpoint.divided.common, now)
                 return
         outbox = node.outbox
         outbox.required_batch = 0
@@ -175,8 +179,8 @@ class Exchange:
             assert isinstance(response, Message)
             self.answer(response, outbox.required_batch, now)
 
-    def _run_in_parts(self, parts: Iterator[Message | int], now: float) -> None:
-        self.long = LongAnswer(parts)
+    def _run_in_parts(self, parts: Iterator[Message | int], common: Callable[[], Any] | None, now: float) -> None:
+        self.long = LongAnswer(parts, None if common is None else common())
         if self.usage is not None:
             self.usage.park()
         waiting = self.node.parts
@@ -450,11 +454,6 @@ class HugeExchange(Exchange):
     __slots__ = ("__weakref__", "size")
 
     size: int
-
-    @property
-    def under_way(self) -> bool:
-        """Return True until it is answered, parked or held, or its connection has ended."""
-        return self.step is _RUNNING and self.session.state is not _CLOSED
 
     def answer(self, response: Message, required_batch: int, now: float) -> None:
         """See `Exchange.answer`."""

@@ -98,8 +98,9 @@ from kafka_shim.groups.epochs.requests import check_not_blank
 from kafka_shim.groups.interface import PARKED, Parked, Refusal, TransactionSupportedOperation
 from kafka_shim.groups.streams.heartbeat import Answer as StreamsAnswer
 from kafka_shim.groups.streams.heartbeat import refused as streams_heartbeat_refused
+from kafka_shim.server.division import PART, divide, divide_together
 from kafka_shim.server.exchange import Exchange
-from kafka_shim.server.parts import MAX_ANSWER_BYTES, PART, divide, divide_together
+from kafka_shim.server.parts import MAX_ANSWER_BYTES
 from kafka_shim.server.refusals import AnswerTooLongError
 from kafka_shim.server.trace import software_of
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kafka_shim.apis.wire import Message, Struct
-from kafka_shim.broker.admin.topics import Room
 from kafka_shim.server.connection import Connection, State
 from kafka_shim.server.parts import Parts
 from kafka_shim.server.table import Endpoint
@@ -39,13 +38,13 @@ def characters_of(value: object) -> int:
 
 class LongAnswer:
     """The answer to the `parts` of a request, with the pieces that are encoded already. `size` is their bytes in the
-    answer, `held` in memory. `room` is for the new partitions of all parts."""
+    answer, `held` in memory. `common`: see `Divided`."""
 
-    __slots__ = ("_count", "_head", "_pieces", "_tail", "held", "kept", "parts", "required_batch", "room", "size")
+    __slots__ = ("_count", "_head", "_pieces", "_tail", "common", "held", "kept", "parts", "required_batch", "size")
 
-    def __init__(self, parts: Iterator[Message | int]) -> None:
+    def __init__(self, parts: Iterator[Message | int], common: object = None) -> None:
         self.parts = parts
-        self.room = Room()
+        self.common = common
         self.required_batch = 0
         self.size = self.held = 0
         self._count = 0

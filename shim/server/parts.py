@@ -1,27 +1,24 @@
-"""Long requests, answered part by part so that other clients are served in between.
+"""Turns of long requests and long answers, so that other clients are served in between.
 
-A request that names many topics, groups or resources is a row of small ones: each part goes to the rule as a request of
-its own, and its answer is encoded before the next part begins. Decides how a request is divided, for how long one
-exchange keeps the process, how long an answer may become, and how much memory the long answers of all clients take. It
-does not know rules: the table of requests names the array to divide (`requests.py`). Requests of many bytes wait here
-too, until they are decoded, and so do long answers that a client reads (`long_answers.py`), also those to requests
-that are not divided. A run with a journal answers each request at once, so that it can be replayed.
+Decides for how long one exchange keeps the process, how long an answer may become, and how much memory the long answers
+of all clients take. The answer to a part of a divided request (`division.py`) is encoded before the next part begins.
+Requests of many bytes wait here too, until they are decoded, and so do long answers that a client reads
+(`long_answers.py`), also those to requests that are not divided. A run with a journal answers each request at once, so
+that it can be replayed.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from copy import copy
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
 
 import trio
 
 from kafka_shim.apis.wire.frames import MAX_REQUEST_BYTES
+from kafka_shim.server.connection import Call, Connection
 
-PART: Final = 16
-"""Elements of a part, unless the table of requests says otherwise."""
 TURN: Final = 0.002
 """Seconds after which other clients get their turn."""
 MAX_ANSWER_BYTES: Final = MAX_REQUEST_BYTES
@@ -29,122 +26,6 @@ MAX_ANSWER_BYTES: Final = MAX_REQUEST_BYTES
 MAX_HELD_BYTES: Final = 256 * 1024 * 1024
 """The memory of all long answers that are made, or sent and not read yet. Beyond it the client with the most loses its
 connection."""
-
-
-class Divided(NamedTuple):
-    """The division of an API's long requests. `parts` yields them, or is None for a request that is short enough; in
-    place of a part it may yield the number of an earlier one: the same answer stands here again. `answers` is the array
-    of the response that has all their answers. `merge` makes one element of those of it that belong together: then the
-    whole answer is encoded at the end."""
-
-    parts: Callable[[Any, Any], Iterator[Any] | None]
-    answers: str
-    merge: Callable[[list[Any]], list[Any]] | None = None
-
-
-def by(
-    elements: str,
-    answers: str,
-    *,
-    size: int = PART,
-    once: bool = False,
-    repeats: bool = False,
-    alone: bool = False,
-    together: Callable[[Any], Any] | None = None,
-) -> Divided:
-    """Divide the array `elements` of a request into parts of `size`. `once`: answer an element once if it is there
-    twice. `repeats`: repeat the answer of an element that is there often, instead of making it again. `alone`: not
-    where several processes share their topics, because the rule may park the request there. `together`: see
-    `divide_together`."""
-
-    def parts(request: Any, call: Any) -> Iterator[Any] | None:
-        if alone and call.broker.shared is not None:
-            return None
-        array = getattr(request, elements)
-        if array is None or len(array) <= size:
-            return None
-        if repeats:
-            return divide_once(request, elements, array, size=size)
-        if together is not None:
-            return divide_together(request, elements, array, together, size=size)
-        return divide(request, elements, dict.fromkeys(array) if once else array, size=size)
-
-    return Divided(parts, answers)
-
-
-def divide(request: Any, name: str, elements: Iterable[Any], *, size: int = PART) -> Iterator[Any]:
-    """Yield a request for each part of `elements`, the array `name` of a request."""
-    array = list(elements)
-    for at in range(0, len(array), size):
-        yield _part(request, name, array[at : at + size])
-
-
-def divide_together(
-    request: Any, name: str, elements: Iterable[Any], key: Callable[[Any], Any], *, size: int = PART
-) -> Iterator[Any]:
-    """Yield a request for the elements of each `size` keys: those of one key stay together, since the rule refuses
-    them."""
-    by_key: dict[Any, list[Any]] = {}
-    for element in elements:
-        by_key.setdefault(key(element), []).append(element)
-    of_one_key = list(by_key.values())
-    for at in range(0, len(of_one_key), size):
-        yield _part(request, name, [each for elements in of_one_key[at : at + size] for each in elements])
-
-
-def divide_once(request: Any, name: str, elements: Iterable[Any], *, size: int) -> Iterator[Any]:
-    """Yield a request for each part of `elements`. An element that was there before is a part by itself, and from then
-    on the number of this part."""
-    numbers: dict[Any, int | None] = {}
-    new: list[Any] = []
-    yielded = 0
-    for element in elements:
-        key = _key(element)
-        if key not in numbers:
-            numbers[key] = yielded if size == 1 else None
-            new.append(element)
-            if len(new) == size:
-                yield _part(request, name, new)
-                yielded, new = yielded + 1, []
-            continue
-        if new:
-            yield _part(request, name, new)
-            yielded, new = yielded + 1, []
-        number = numbers[key]
-        if number is None:
-            numbers[key] = yielded
-            yield _part(request, name, [element])
-        else:
-            yield number
-        yielded += 1
-    if new:
-        yield _part(request, name, new)
-
-
-def _part(request: Any, name: str, elements: list[Any]) -> Any:
-    part = copy(request)
-    setattr(part, name, elements)
-    return part
-
-
-def _key(element: Any) -> Any:
-    """Return a key that equal elements have in common. An element with elements of its own has one for itself."""
-    key = element
-    if not isinstance(element, str):
-        values = (getattr(element, each.name) for each in element.fields)
-        key = tuple(tuple(each) if isinstance(each, list) else each for each in values)
-    try:
-        hash(key)
-    except TypeError:
-        return object()
-    return key
-
-
-class Reader(Protocol):
-    """A client's connection, as far as its long answer is counted."""
-
-    def refuse(self, reason: str) -> None:
-        """Close the connection without an answer, and log why."""
 
 
 class LongExchange(Protocol):
@@ -156,14 +37,6 @@ class LongExchange(Protocol):
 
     def broken(self, error: Exception) -> None:
         """`go_on` has raised: the connection ends."""
-
-
-class HugeExchange(Protocol):
-    """An exchange with a huge request; `exchange.py` has it."""
-
-    @property
-    def under_way(self) -> bool:
-        """True from its decoding until it is answered or waits for anything but its turn."""
 
 
 class _Taken:
@@ -187,11 +60,11 @@ class Parts:
         self._settle = settle
         self._exchanges: deque[LongExchange] = deque()
         self._added = trio.Event()
-        self._held: dict[Reader, int] = {}
+        self._held: dict[Connection, int] = {}
         """The bytes of each client's long answer."""
         self.held = 0
         """Their sum."""
-        self.huge: Callable[[], HugeExchange | None] = lambda: None
+        self.huge: Callable[[], Call | None] = lambda: None
         """Returns the last huge exchange that was decoded; None if it has gone."""
 
     def add(self, exchange: LongExchange) -> None:
@@ -211,7 +84,7 @@ class Parts:
         self.add(_TAKEN)
         return True
 
-    def hold(self, client: Reader, size: int) -> None:
+    def hold(self, client: Connection, size: int) -> None:
         """Count the memory of this client's long answer, so many bytes by now, until `release`."""
         self.held += size - self._held.get(client, 0)
         self._held[client] = size
@@ -229,7 +102,7 @@ class Parts:
         get less records at a time, and keep their connections."""
         return max(0, MAX_HELD_BYTES // 2 - self.held)
 
-    def release(self, client: Reader) -> None:
+    def release(self, client: Connection) -> None:
         """Count the long answer of this client no longer."""
         self.held -= self._held.pop(client, 0)
 

@@ -35,12 +35,13 @@ from kafka_shim.apis.share_group_heartbeat import error as share_heartbeat_refus
 from kafka_shim.apis.streams_group_heartbeat import topics_of
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.admin import acls
+from kafka_shim.broker.admin.topics import Room
 from kafka_shim.broker.admin.transaction_views import describe_producers
 from kafka_shim.groups.interface import PARKED, TransactionSupportedOperation
 from kafka_shim.security.operations import Operation, Resource
 from kafka_shim.security.token_requests import OFF, create_token, describe_tokens, expire_token, renew_token
 from kafka_shim.server import handlers, share
-from kafka_shim.server.parts import Divided, by
+from kafka_shim.server.division import Divided, by
 from kafka_shim.server.rows import NOBODY, Concern, Names, Row, Sender
 
 GROUP_VERSION, STREAMS_VERSION, SHARE_VERSION = "group.version", "streams.version", "share.version"
@@ -229,8 +230,8 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         (topics(DELETE, lambda r: _named(r.topics)),),
         divided=by("topics", "responses", size=1, alone=True, together=lambda t: (t.name, t.topic_id))),
     ApiKey.CREATE_PARTITIONS: Row(
-        lambda r, c: c.broker.change(r, c, c.arrived, mutations=c.mutations, room=c.room), (topics(ALTER),),
-        divided=by("topics", "results", size=1, alone=True, together=lambda t: t.name)),
+        lambda r, c: c.broker.change(r, c, c.arrived, mutations=c.mutations, room=c.common), (topics(ALTER),),
+        divided=by("topics", "results", size=1, alone=True, together=lambda t: t.name, common=Room)),
     ApiKey.DELETE_RECORDS: Row(lambda r, c: c.broker.deletions.delete(r, c.arrived), (topics(DELETE),)),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Row(lambda r, c: c.broker.pages.describe(r), (topics(DESCRIBE),),
         divided=Divided(handlers.topic_pages_parts, "topics")),

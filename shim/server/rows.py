@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from kafka_shim.apis.wire import Message
 from kafka_shim.groups.interface import NoReply, Parked
 from kafka_shim.security.operations import Operation, Resource
-from kafka_shim.server.parts import Divided
+from kafka_shim.server.division import Divided
 
 Names = Callable[[Any], Iterable[str | bytes]]
 """The resources of one type in a request: names, or a topic's id where the request has no name."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 
 from kafka_shim.apis.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 from kafka_shim.apis.heartbeat import HeartbeatResponse
@@ -13,9 +12,8 @@ from kafka_shim.conformance.differential import run as differential
 from kafka_shim.conformance.differential.compare import Difference, Outcome, compare
 from kafka_shim.conformance.differential.play import Answer, Player, Transcript
 from kafka_shim.conformance.differential.run import LONGER_QUIETS, QUIET, Pair, run, shortest, started
-from kafka_shim.conformance.differential.script import Script, Step, entrance, formation, from_json, scripts, to_json
+from kafka_shim.conformance.differential.script import Script, Step, entrance, formation
 from kafka_shim.conformance.targets import open_target
-from tests.examples import examples
 
 STATE = HeartbeatResponse()
 
@@ -24,12 +22,6 @@ def transcript(*codes: int) -> Transcript:
     return Transcript(
         [Answer(at, at, 0, HeartbeatResponse(5, code)) for at, code in enumerate(codes)], [STATE] * len(codes)
     )
-
-
-@given(scripts())
-@settings(max_examples=examples(50), deadline=None)
-def test_a_script_survives_as_text(script: Script) -> None:
-    assert from_json(to_json(script)) == script
 
 
 def test_the_first_different_answer_counts() -> None:

@@ -5,7 +5,8 @@ The numbers are those at which Kafka 4.2.2 begins to refuse: a batch of more tha
 
 from __future__ import annotations
 
-from kafka_shim.persistence.sizes import batch_size
+from kafka_shim.persistence.batch import batch_size
+from kafka_shim.persistence.records import encode_key, encode_value
 from tests.groups.offsets_coordinator import Coordinator
 
 LIMIT = 1_048_588
@@ -38,7 +39,8 @@ def test_the_largest_assignment_fits(coordinator):
         least, most = (size, most) if error == 0 else (least, size)
         coordinator.join(leader)
     assert coordinator.sync(leader, coordinator.group.generation, {leader: bytes(least)}).error == 0
-    assert batch_size([coordinator.written[-1]]) == LIMIT
+    key, value = coordinator.written[-1]
+    assert batch_size([(encode_key(key), encode_value(key, value))]) == LIMIT
 
 
 def test_a_static_member_is_not_taken_over_with_metadata_too_large_to_store(coordinator):

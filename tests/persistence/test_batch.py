@@ -20,6 +20,7 @@ from kafka_shim.persistence.batch import (
     Batch,
     CorruptBatch,
     Record,
+    batch_size,
     end_marker,
     end_of_transaction,
     read_batch,
@@ -203,3 +204,11 @@ def test_records_beyond_the_limit_are_corrupt_and_take_no_memory(codec: str, mon
         assert tracemalloc.get_traced_memory()[1] < 3 * limit
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("sizes", [[0], [20, 50, 60, 64], range(300), [8_100, 8_200, 32_000]], ids=len)
+@pytest.mark.parametrize("value", [b"v" * 40, None])
+def test_size_of_a_batch_is_that_of_the_encoded_one(sizes: list[int], value: bytes | None) -> None:
+    records = [(b"k" * size, value) for size in sizes]
+    written = [Record(number, 1000, key, value) for number, (key, value) in enumerate(records)]
+    assert batch_size(records) == len(write_batch(written))

@@ -74,7 +74,9 @@ class SlowStore(MemoryStore):
 @asynccontextmanager
 async def running(store: SlowStore, *, lasting: bool = False, **settings: str) -> AsyncIterator[Cluster]:
     """Run a cluster on this store. At the end, blocked writes of the store are released."""
-    named = {"group.initial.rebalance.delay.ms": "0"} | {k.replace("_", "."): v for k, v in settings.items()}
+    # A busy machine needs more than the default of 5 s for some requests between two looks of a test.
+    usual = {"group.initial.rebalance.delay.ms": "0", "offsets.commit.timeout.ms": "600000"}
+    named = usual | {k.replace("_", "."): v for k, v in settings.items()}
     cluster = make_cluster(
         [Address(1, "localhost", 9092)], ClusterConfig(settings=named, topics={"orders": 2}, lasting=lasting), store
     )

@@ -20,8 +20,8 @@ from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicP
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.server import parts
+from kafka_shim.server.division import Divided, by
 from kafka_shim.server.long_answers import SHORT
-from kafka_shim.server.parts import Divided, by
 from tests.broker.context import batch
 from tests.hostile.serving import request_bytes, serving
 from tests.server.turns import Turns

@@ -32,16 +32,11 @@ from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataKey,
 )
 from kafka_shim.trace.causes import Cause
 
@@ -293,34 +288,20 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
     # Records
 
     def replay(self, key: Any, value: Any) -> None:
-        """Apply a record of this group."""
         self.steady_period = None
-        record = type(key)
-        if record is ConsumerGroupCurrentMemberAssignmentKey:
-            self._replay_current(key.member_id, value)
-            return
-        if record is ConsumerGroupMemberMetadataKey:
-            self._replay_member(key.member_id, value)
-        elif record is ConsumerGroupTargetAssignmentMemberKey:
-            self.replay_target(key.member_id, value)
-        elif record is ConsumerGroupTargetAssignmentMetadataKey:
-            self.replay_target_epoch(value)
-        elif record is ConsumerGroupMetadataKey:
-            if value is None:
-                self.check_deletion()
-                self.shard.drop(self.group_id)
-                return
-            assert isinstance(value, ConsumerGroupMetadataValue)
-            self.group_epoch, self.metadata_hash = value.epoch, value.metadata_hash
-        elif record is ConsumerGroupRegularExpressionKey:
+        super().replay(key, value)
+        if type(key) is not ConsumerGroupCurrentMemberAssignmentKey:
+            self.revision += 1
+            self.specs.replayed(key, value)
+
+    def replay_other(self, key: Any, value: Any) -> None:
+        if type(key) is ConsumerGroupRegularExpressionKey:
             self._replay_regex(key.regular_expression, value)
         else:
-            assert record is ConsumerGroupPartitionMetadataKey
+            assert type(key) is ConsumerGroupPartitionMetadataKey
             self.has_partition_metadata = value is not None
-        self.revision += 1
-        self.specs.replayed(key, value)
 
-    def _replay_member(self, member_id: str, value: ConsumerGroupMemberMetadataValue | None) -> None:
+    def replay_member(self, member_id: str, value: ConsumerGroupMemberMetadataValue | None) -> None:
         member = self.members.get(member_id)
         if value is not None:
             names = frozenset(value.subscribed_topic_names)
@@ -343,7 +324,7 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
             self.check_member_deletion(member)
             self._remove(member)
 
-    def _replay_current(self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
+    def replay_current(self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
         member = self.members.get(member_id)
         if value is not None:
             assigned = from_records(value.assigned_partitions)

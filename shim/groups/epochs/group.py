@@ -438,6 +438,38 @@ class EpochGroup(ABC, Generic[_M, _A]):
         if member.member_id in self.targets:
             raise ReplayError(f"Member {member.member_id!r} was deleted before its target assignment.")
 
+    def replay(self, key: Any, value: Any) -> None:
+        """Apply a record of this group. Raises `ReplayError`."""
+        classes, record = self.record_classes, type(key)
+        if record is classes.current_assignment:
+            self.replay_current(key.member_id, value)
+        elif record is classes.member:
+            self.replay_member(key.member_id, value)
+        elif record is classes.target_assignment:
+            self.replay_target(key.member_id, value)
+        elif record is classes.target_epoch:
+            if value is not None:
+                self.target_epoch, self.target_computed_ms = value.assignment_epoch, value.assignment_timestamp
+            elif self.targets:
+                raise ReplayError(f"The target epoch of {self.group_id!r} was deleted before its target assignments.")
+            else:
+                self.target_epoch, self.target_computed_ms = NO_TARGET, NEVER_COMPUTED
+        elif record is not classes.group:
+            self.replay_other(key, value)
+        elif value is not None:
+            self.group_epoch, self.metadata_hash = value.epoch, value.metadata_hash
+        else:
+            self.check_deletion()
+            self.shard.drop(self.group_id)
+
+    @abstractmethod
+    def replay_current(self, member_id: str, value: Any) -> None:
+        """Apply the record of a member's current assignment."""
+
+    @abstractmethod
+    def replay_member(self, member_id: str, value: Any) -> None:
+        """Apply the record of a member."""
+
     def replay_target(self, member_id: str, value: Any) -> None:
         """Apply the record of a member's target assignment."""
         if value is None:
@@ -445,13 +477,9 @@ class EpochGroup(ABC, Generic[_M, _A]):
         else:
             self.targets[member_id] = self.record_classes.target_from(value)
 
-    def replay_target_epoch(self, value: Any) -> None:
-        if value is not None:
-            self.target_epoch, self.target_computed_ms = value.assignment_epoch, value.assignment_timestamp
-        elif self.targets:
-            raise ReplayError(f"The target epoch of {self.group_id!r} was deleted before its target assignments.")
-        else:
-            self.target_epoch, self.target_computed_ms = NO_TARGET, NEVER_COMPUTED
+    @abstractmethod
+    def replay_other(self, key: Any, value: Any) -> None:
+        """Apply a record that only this kind of group has: one of `RecordClasses.others`."""
 
     def check_deletion(self) -> None:
         """Raise `ReplayError` unless the tombstones of members and targets came first."""

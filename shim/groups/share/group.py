@@ -29,17 +29,11 @@ from kafka_shim.groups.share.persister import UNINITIALIZED, Place, SharePersist
 from kafka_shim.groups.share.records import Initialized, Member, Start
 from kafka_shim.groups.share.states import GroupState
 from kafka_shim.persistence.records import (
-    ShareGroupCurrentMemberAssignmentKey,
     ShareGroupCurrentMemberAssignmentValue,
-    ShareGroupMemberMetadataKey,
     ShareGroupMemberMetadataValue,
-    ShareGroupMetadataKey,
-    ShareGroupMetadataValue,
     ShareGroupStartsKey,
     ShareGroupStatePartitionMetadataKey,
     ShareGroupStatePartitionMetadataValue,
-    ShareGroupTargetAssignmentMemberKey,
-    ShareGroupTargetAssignmentMetadataKey,
 )
 
 
@@ -223,35 +217,23 @@ class ShareGroup(EpochGroup[Member, Partitions]):
     # Records
 
     def replay(self, key: Any, value: Any) -> None:
-        """Apply a record of this group."""
         self._pending = None
-        record = type(key)
-        if record is ShareGroupCurrentMemberAssignmentKey:
-            self._replay_current(key.member_id, value)
-        elif record is ShareGroupMemberMetadataKey:
-            self._replay_member(key.member_id, value)
-        elif record is ShareGroupTargetAssignmentMemberKey:
-            self.replay_target(key.member_id, value)
-        elif record is ShareGroupTargetAssignmentMetadataKey:
-            self.replay_target_epoch(value)
-        elif record is ShareGroupStatePartitionMetadataKey:
+        super().replay(key, value)
+
+    def replay_other(self, key: Any, value: Any) -> None:
+        if type(key) is ShareGroupStatePartitionMetadataKey:
             self._replay_initialized(value)
-        elif record is ShareGroupStartsKey:
+        else:
+            assert type(key) is ShareGroupStartsKey
             starts = () if value is None else value.starts
             self.starts = {(each.topic_id, each.partition): Start(each.epoch, each.start_offset) for each in starts}
-        else:
-            assert record is ShareGroupMetadataKey
-            self._replay_group(value)
 
-    def _replay_group(self, value: ShareGroupMetadataValue | None) -> None:
-        if value is None:
-            self.shard.drop(self.group_id)
-        else:
-            self.group_epoch, self.metadata_hash = value.epoch, value.metadata_hash
-
-    def _replay_member(self, member_id: str, value: ShareGroupMemberMetadataValue | None) -> None:
-        old = self.members.pop(member_id, None)
+    def replay_member(self, member_id: str, value: ShareGroupMemberMetadataValue | None) -> None:
+        old = self.members.get(member_id)
         if old is not None:
+            if value is None:
+                self.check_member_deletion(old)
+            del self.members[member_id]
             self.topic_names -= Counter(old.topic_names)
         if value is not None:
             self.members[member_id] = member = replace(
@@ -263,7 +245,7 @@ class ShareGroup(EpochGroup[Member, Partitions]):
             )
             self.topic_names.update(member.topic_names)
 
-    def _replay_current(self, member_id: str, value: ShareGroupCurrentMemberAssignmentValue | None) -> None:
+    def replay_current(self, member_id: str, value: ShareGroupCurrentMemberAssignmentValue | None) -> None:
         member = self.members.get(member_id)
         if value is not None:
             self.members[member_id] = replace(

@@ -36,13 +36,9 @@ from kafka_shim.groups.streams.states import GroupState, MemberState, TimerKind
 from kafka_shim.groups.streams.topology import ConfiguredTopology, Topology
 from kafka_shim.groups.timers import NEVER, Timer
 from kafka_shim.persistence.records import (
-    StreamsGroupCurrentMemberAssignmentKey,
-    StreamsGroupMemberMetadataKey,
+    StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataValue,
-    StreamsGroupMetadataKey,
     StreamsGroupMetadataValue,
-    StreamsGroupTargetAssignmentMemberKey,
-    StreamsGroupTargetAssignmentMetadataKey,
     StreamsGroupTopologyKey,
 )
 from kafka_shim.trace.causes import Cause
@@ -382,34 +378,24 @@ class StreamsGroup(RevokingGroup[Member, Tasks]):
     # Records
 
     def replay(self, key: Any, value: Any) -> None:
-        """Apply a record of this group."""
-        record = type(key)
-        if record is StreamsGroupCurrentMemberAssignmentKey:
-            member = self.members.get(key.member_id)
-            if value is not None:
-                self._put((member or Member(key.member_id)).with_assignment(value))
-            elif member is not None:
-                self._put(member.without_assignment())
-        elif record is StreamsGroupMemberMetadataKey:
-            self._replay_member(key.member_id, value)
-        elif record is StreamsGroupTargetAssignmentMemberKey:
-            self.replay_target(key.member_id, value)
-        elif record is StreamsGroupTargetAssignmentMetadataKey:
-            self.replay_target_epoch(value)
-        elif record is StreamsGroupTopologyKey:
-            self.topology = None if value is None else Topology(value)
-        elif value is None:
-            self.check_deletion()
-            self.shard.drop(self.group_id)
-        else:
-            assert record is StreamsGroupMetadataKey
-            assert isinstance(value, StreamsGroupMetadataValue)
-            self.group_epoch, self.metadata_hash = value.epoch, value.metadata_hash
+        super().replay(key, value)
+        if isinstance(value, StreamsGroupMetadataValue):
             self.validated_epoch = value.validated_topology_epoch
             self.configs = {each.key: each.value for each in value.last_assignment_configs or ()}
             self.description_epochs = (value.stored_description_topology_epoch, value.failed_description_topology_epoch)
 
-    def _replay_member(self, member_id: str, value: StreamsGroupMemberMetadataValue | None) -> None:
+    def replay_current(self, member_id: str, value: StreamsGroupCurrentMemberAssignmentValue | None) -> None:
+        member = self.members.get(member_id)
+        if value is not None:
+            self._put((member or Member(member_id)).with_assignment(value))
+        elif member is not None:
+            self._put(member.without_assignment())
+
+    def replay_other(self, key: Any, value: Any) -> None:
+        assert type(key) is StreamsGroupTopologyKey
+        self.topology = None if value is None else Topology(value)
+
+    def replay_member(self, member_id: str, value: StreamsGroupMemberMetadataValue | None) -> None:
         member = self.members.get(member_id)
         if value is not None:
             self._put((member or Member(member_id)).with_metadata(value))

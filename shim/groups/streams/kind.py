@@ -38,7 +38,7 @@ from kafka_shim.groups.streams.group import StreamsGroup
 from kafka_shim.groups.streams.heartbeat import check_request, heartbeat
 from kafka_shim.groups.streams.records import CLASSES, NO_OFFSETS, Member, in_order
 from kafka_shim.groups.streams.states import STEPS, GroupState, MemberState
-from kafka_shim.groups.streams.topology import InternalTopic
+from kafka_shim.groups.streams.topology import InternalTopic, topics_in_message
 from kafka_shim.persistence import streams_records
 
 _ROWS: Final = {state: steps_row("a member of a streams group", state, STEPS) for state in MemberState}
@@ -109,15 +109,7 @@ def _configured(topic: InternalTopic) -> TopicInfo:
 
 
 def _sent(topics: Iterable[streams_records.TopicInfo]) -> list[TopicInfo]:
-    return [
-        TopicInfo(
-            topic.name,
-            topic.partitions,
-            topic.replication_factor,
-            [KeyValue(config.key, config.value) for config in topic.topic_configs],
-        )
-        for topic in sorted(topics, key=lambda topic: topic.name)
-    ]
+    return topics_in_message(sorted(topics, key=lambda topic: topic.name))
 
 
 def _member(group: StreamsGroup, member: Member) -> DescribedMember:

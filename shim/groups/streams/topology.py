@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis import streams_group_heartbeat as api
 from kafka_shim.apis.streams_group_heartbeat import StatusCode
@@ -50,69 +50,59 @@ def sources_of(subtopology: Subtopology) -> list[str]:
     return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
 
 
+class _Classes(NamedTuple):
+    """The classes of the parts of a topology, in a message or in a record."""
+
+    subtopology: type
+    topic: type
+    config: type
+    copartition: type
+
+
+_IN_RECORD: Final = _Classes(Subtopology, TopicInfo, TopicConfig, CopartitionGroup)
+_IN_MESSAGE: Final = _Classes(api.Subtopology, api.TopicInfo, api.KeyValue, api.CopartitionGroup)
+
+
 def value_of(topology: api.Topology) -> StreamsGroupTopologyValue:
     """Build the record of a topology in a request."""
-    return StreamsGroupTopologyValue(
-        topology.epoch,
-        [
-            Subtopology(
-                subtopology_id=each.subtopology_id,
-                source_topics=each.source_topics,
-                source_topic_regex=each.source_topic_regex,
-                state_changelog_topics=_infos(each.state_changelog_topics),
-                repartition_sink_topics=each.repartition_sink_topics,
-                repartition_source_topics=_infos(each.repartition_source_topics),
-                copartition_groups=[
-                    CopartitionGroup(group.source_topics, group.source_topic_regex, group.repartition_source_topics)
-                    for group in each.copartition_groups
-                ],
-            )
-            for each in topology.subtopologies
-        ],
-    )
-
-
-def _infos(topics: Iterable[api.TopicInfo]) -> list[TopicInfo]:
-    return [
-        TopicInfo(
-            each.name,
-            each.partitions,
-            each.replication_factor,
-            [TopicConfig(config.key, config.value) for config in each.topic_configs],
-        )
-        for each in topics
-    ]
+    return StreamsGroupTopologyValue(topology.epoch, _converted(topology.subtopologies, _IN_RECORD))
 
 
 def message_of(topology: Topology) -> api.Topology:
     """Build the topology as a member sends it."""
-    return api.Topology(
-        topology.epoch,
-        [
-            api.Subtopology(
-                subtopology_id=each.subtopology_id,
-                source_topics=each.source_topics,
-                source_topic_regex=each.source_topic_regex,
-                state_changelog_topics=_infos_sent(each.state_changelog_topics),
-                repartition_sink_topics=each.repartition_sink_topics,
-                repartition_source_topics=_infos_sent(each.repartition_source_topics),
-                copartition_groups=[
-                    api.CopartitionGroup(group.source_topics, group.source_topic_regex, group.repartition_source_topics)
-                    for group in each.copartition_groups
-                ],
-            )
-            for each in topology.subtopologies.values()
-        ],
-    )
+    return api.Topology(topology.epoch, _converted(topology.subtopologies.values(), _IN_MESSAGE))
 
 
-def _infos_sent(topics: Iterable[TopicInfo]) -> list[api.TopicInfo]:
+def topics_in_message(topics: Iterable[TopicInfo]) -> list[api.TopicInfo]:
+    """Build internal topics as a member sends them."""
+    return _converted_topics(topics, _IN_MESSAGE)
+
+
+def _converted(subtopologies: Iterable[Any], classes: _Classes) -> list[Any]:
     return [
-        api.TopicInfo(
+        classes.subtopology(
+            subtopology_id=each.subtopology_id,
+            source_topics=each.source_topics,
+            source_topic_regex=each.source_topic_regex,
+            state_changelog_topics=_converted_topics(each.state_changelog_topics, classes),
+            repartition_sink_topics=each.repartition_sink_topics,
+            repartition_source_topics=_converted_topics(each.repartition_source_topics, classes),
+            copartition_groups=[
+                classes.copartition(group.source_topics, group.source_topic_regex, group.repartition_source_topics)
+                for group in each.copartition_groups
+            ],
+        )
+        for each in subtopologies
+    ]
+
+
+def _converted_topics(topics: Iterable[Any], classes: _Classes) -> list[Any]:
+    return [
+        classes.topic(
             each.name,
             each.partitions,
             each.replication_factor,
-            [api.KeyValue(config.key, config.value) for config in each.topic_configs],
+            [classes.config(config.key, config.value) for config in each.topic_configs],
         )
         for each in topics
     ]

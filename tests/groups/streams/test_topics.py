@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from kafka_shim.apis.streams_group_heartbeat import StatusCode
-from kafka_shim.groups.streams.topology import ConfiguredTopology, InvalidTopologyError, Topology, configure, summary
+from kafka_shim.groups.streams.topology import (
+    ConfiguredTopology,
+    InvalidTopologyError,
+    Topology,
+    configure,
+    message_of,
+    summary,
+    value_of,
+)
 from kafka_shim.persistence.records import StreamsGroupTopologyValue
 from kafka_shim.persistence.streams_records import CopartitionGroup, Subtopology, TopicConfig, TopicInfo
 
@@ -133,3 +141,23 @@ def test_a_topology_that_can_never_be_is_refused(subtopologies: list[Subtopology
 def test_a_summary_has_three_names_and_the_number_of_others() -> None:
     assert summary(["a"]) == "a"
     assert summary("abcd") == "a, b, c and 1 additional topics"
+
+
+def test_a_topology_as_a_member_sends_it_has_every_field_of_its_record() -> None:
+    value = StreamsGroupTopologyValue(
+        3,
+        [
+            Subtopology(
+                "0",
+                source_topics=["a", "b"],
+                source_topic_regex=["c.*"],
+                state_changelog_topics=[TopicInfo("log", 4, 2, [TopicConfig("cleanup.policy", "compact")])],
+                repartition_sink_topics=["sink"],
+                repartition_source_topics=[repartition("r", 5)],
+                copartition_groups=[CopartitionGroup([0, 1], [0], [0])],
+            )
+        ],
+    )
+    sent = message_of(Topology(value))
+    assert type(sent.subtopologies[0].copartition_groups[0]) is not CopartitionGroup
+    assert value_of(sent) == value
