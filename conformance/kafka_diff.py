@@ -34,8 +34,8 @@ _WIDTH: Final = 240
 """Characters of a reason in the list."""
 _SCRIPTS: Final = 100
 """Random scripts of each kind of groups."""
-_FIELDS: Final = re.compile(r", (?=\w+=)")
-"""The text between two fields of an answer."""
+_FIELDS: Final = re.compile(r", (?=\w+=|\{|'\w+': )")
+"""The text between two fields of an answer, or of a group as described."""
 _PROGRAM: Final = """\
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;

@@ -86,10 +86,25 @@ def test_the_runs_of_two_releases_are_compared_case_by_case(tmp_path: Path) -> N
                     "step": 1,
                     "about": "the answer to step 1 (m1 sync who=none)",
                     "results": [
-                        "error_code=0, member_id='m1', members=[1, 2]",
-                        "error_code=81, member_id='m1', members=[]",
+                        "error_code=0, member_id='m', members=[1, 2]",
+                        "error_code=81, member_id='m', members=[]",
                     ],
-                }
+                },
+                {
+                    "script": [{"do": "enter"}],
+                    "step": 0,
+                    "about": "the group as described",
+                    "results": [
+                        "[{'epoch': 2, 'members': []}, {'id': 'g'}]",
+                        "[{'epoch': 1, 'members': []}, {'id': 'g'}]",
+                    ],
+                },
+                {
+                    "script": [{"do": "leave"}],
+                    "step": 0,
+                    "about": "the answer to step 0 (m0 leave)",
+                    "results": ["no answer", "error_code=0, member_id='m'"],
+                },
             ],
         },
     }
@@ -109,10 +124,14 @@ def test_the_runs_of_two_releases_are_compared_case_by_case(tmp_path: Path) -> N
         "  4.4.0: error 9, must be 0",
         "- wire/b/1, 4.3.1 alone: skip",
         "  4.3.1: no way",
-        "## random scripts, classic groups: 1 differences in 100 scripts, seed 7",
+        "## random scripts, classic groups: 3 differences in 100 scripts, seed 7",
         "- the answer to step 1 (m1 sync who=none): error_code=81, members=[] -> error_code=0, members=[1, 2]",
         "  0 m1 join",
         "  1 m1 sync who=none",
+        "- the group as described: [{'epoch': 1 -> [{'epoch': 2",
+        "  0 m0 enter",
+        "- the answer to step 0 (m0 leave): error_code=0, member_id='m' -> no answer",
+        "  0 m0 leave",
     ]
 
 
