@@ -19,6 +19,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from kafka_shim.apis.releases import RELEASES
 from kafka_shim.conformance import processes
 from kafka_shim.conformance.baseline import ENDINGS, Baseline, write_baseline
 from kafka_shim.conformance.broker_options import context_of, sasl_options, tls_options
@@ -30,6 +31,7 @@ from kafka_shim.conformance.differential import command as differential_command
 from kafka_shim.conformance.differential.script import PROTOCOLS
 from kafka_shim.conformance.expect import Expectations
 from kafka_shim.conformance.matrix.command import matrix
+from kafka_shim.conformance.peer import OLDEST
 from kafka_shim.conformance.record import Record
 from kafka_shim.conformance.report import evidence as evidence_report
 from kafka_shim.conformance.report.assessment import Assessment
@@ -87,10 +89,12 @@ _KINDS: Final = {"consumer groups (KIP-848)": "ConsumerGroupHeartbeat", "transac
 _SECURE: Final = ("tls_ca", "tls_cert", "tls_key", "sasl", "sasl_password_file")
 _FOREIGN: Final = frozenset({"start", "places", "capabilities", "client_id", *_SECURE})
 _UNUSED: Final[Mapping[str, frozenset[str]]] = {
-    "--client": frozenset({"against", "scripts", "kinds", "badge_path", "seed", "written_baselines"} | _FOREIGN),
+    "--client": frozenset(
+        {"against", "scripts", "kinds", "badge_path", "rules", "seed", "written_baselines"} | _FOREIGN
+    ),
     "--against": frozenset(
         {"client", "patterns", "level", "listing", "dry_run", "junit_path", "html_path", "badge_path"}
-        | {"evidence_folder", "repeat", "baselines", "written_baselines", "adapter"}
+        | {"evidence_folder", "repeat", "rules", "baselines", "written_baselines", "adapter"}
         | _FOREIGN
     ),
     "server cases": frozenset({"scripts", "kinds"}),
@@ -207,6 +211,11 @@ def refuse_json(_: click.Context, __: click.Parameter, path: str | None) -> None
     show_default=True,
     help="Run each case this many times, in each version of its API.",
 )
+@click.option(
+    "--rules",
+    type=click.Choice(RELEASES[RELEASES.index(OLDEST) :]),
+    help="Judge by the rules of this release of Kafka; by default those of the newest with the target's versions.",
+)
 @click.option("--seed", type=int, help="Shuffle the cells with this seed.")
 @click.option(
     "--jobs",
@@ -256,6 +265,7 @@ def cli(
     baselines: tuple[Path, ...],
     written_baselines: tuple[Path, ...],
     repeat: int,
+    rules: str | None,
     seed: int | None,
     jobs: int,
     client: str | None,
@@ -312,7 +322,7 @@ def cli(
             target, start=start, places=dict(places), capabilities=capabilities, client_id=client_id, secure=secure
         )
         expected = baseline.expected or expectations_of(chosen)
-        runner = Runner(chosen, jobs=jobs, turns=repeat, seed=seed, selection=selection)
+        runner = Runner(chosen, jobs=jobs, turns=repeat, seed=seed, selection=selection, release=rules or "")
         if dry_run:
             for cell in runner.plan(cases):
                 click.echo(cell.name)
@@ -344,7 +354,7 @@ cli.add_command(template)
 def command_of(context: click.Context) -> list[str]:
     """Return the command that started this run, without the options for cases and reports."""
     command = ["kafka-shim", "conformance"]
-    for name in ("target", "start", "places", "capabilities", "client_id", *_SECURE):
+    for name in ("target", "start", "places", "capabilities", "client_id", *_SECURE, "rules"):
         if context.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE:
             continue
         option = next(each for each in context.command.params if each.name == name)

@@ -14,16 +14,28 @@ import re
 import shutil
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from kafka_shim.apis.releases import RELEASES, is_at_least
 from kafka_shim.conformance import processes
+from kafka_shim.conformance.differential.run import HEARTBEATS
+from kafka_shim.conformance.differential.script import PROTOCOLS, Step
 from kafka_shim.conformance.matrix.command import report_of
+from kafka_shim.conformance.peer import OLDEST
+from kafka_shim.conformance.plain import ranges
 from kafka_shim.conformance.targets.base import TargetError
 from kafka_shim.conformance.targets.kafka import NEWEST, class_path
 
 _SCHEMAS: Final = "common/message/"
+_WIDTH: Final = 240
+"""Characters of a reason in the list."""
+_SCRIPTS: Final = 100
+"""Random scripts of each kind of groups."""
+_FIELDS: Final = re.compile(r", (?=\w+=|\{|'\w+': )")
+"""The text between two fields of an answer, or of a group as described."""
 _PROGRAM: Final = """\
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
@@ -202,40 +214,122 @@ def differences(before: Facts, after: Facts) -> Iterator[str]:
 def differences_of_runs(before: str, after: str, folder: Path) -> Iterator[str]:
     """Run the conformance suite on two releases, and random scripts on both side by side; yield the lines of the list.
 
-    `folder` keeps the reports, and a run with a report is not repeated. Raises `TargetError` if a run ends without one.
+    The rules of the older release judge both, so that a rule that changed is a cell with another verdict. `folder`
+    keeps the reports, and a run with a report is not repeated. Raises `TargetError` if a run ends without one.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    old, new = f"kafka:{before}", f"kafka:{after}"
-    cells = [_cells(_report(folder / f"{target.replace(':', '-')}.json", "--target", target)) for target in (old, new)]
-    name = f"kafka-{after}-against-{before}.json"
-    compared = _report(folder / name, "--target", new, "--against", old)
-    both = sorted(cells[0].keys() & cells[1].keys())
-    lines = [f"- {cell}: {cells[0][cell]} -> {cells[1][cell]}" for cell in both if cells[0][cell] != cells[1][cell]]
-    yield f"## cells with another verdict: {len(lines)}"
-    yield from lines
-    alone = [f"- {cell}: {cells[0][cell]}, {before} alone" for cell in sorted(cells[0].keys() - cells[1].keys())]
-    alone += [f"- {cell}: {cells[1][cell]}, {after} alone" for cell in sorted(cells[1].keys() - cells[0].keys())]
+    rules = rules_before(before)
+    reports = [
+        _report(folder / f"kafka-{each}.json", "--target", f"kafka:{each}", "--rules", rules)
+        for each in (before, after)
+    ]
+    of_old, of_new = map(_cells, reports)
+    changed: dict[tuple[str, str, str], list[_Place]] = {}
+    for place in of_old.keys() & of_new.keys():
+        was, now = of_old[place]["verdict"], of_new[place]["verdict"]
+        if was != now:
+            changed.setdefault((place[0], was, now), []).append(place)
+    count = sum(map(len, changed.values()))
+    cases = len({case for case, *_ in changed})
+    yield f"## cells with another verdict by the rules of {rules}: {count}, of {cases} cases"
+    for (case, was, now), places in sorted(changed.items()):
+        yield f"- {_label(case, places)}: {was} -> {now}"
+        yield f"  {of_new[places[0]]['title']}"
+        for release, cells in ((before, of_old), (after, of_new)):
+            yield from _why(release, cells[min(places)])
+    alone = [(before, of_old, place) for place in of_old.keys() - of_new.keys()]
+    alone += [(after, of_new, place) for place in of_new.keys() - of_old.keys()]
     yield f"## cells of one release: {len(alone)}"
-    yield from alone
-    yield f"## random scripts: {len(compared['findings'])} differences in {compared['scripts']} scripts"
-    for finding in compared["findings"]:
-        of_new, of_old = finding["results"]
-        yield f"- step {finding['step']}, {finding['about']}: {of_old} -> {of_new}"
+    yield from _of_one_release(alone, {case for case, *_ in changed})
+    for kind in PROTOCOLS:
+        if kind == "classic" or all(_has(cells, HEARTBEATS[kind]) for cells in (of_old, of_new)):
+            name = f"kafka-{after}-against-{before}-{kind}.json"
+            chosen = ("--target", f"kafka:{after}", "--against", f"kafka:{before}", "--kind", kind)
+            yield from _of_scripts(kind, _report(folder / name, *chosen, "--scripts", str(_SCRIPTS)))
+
+
+def rules_before(release: str) -> str:
+    """Return the newest release with rules in the suite that is not newer than a release, or the oldest with rules."""
+    releases = RELEASES[RELEASES.index(OLDEST) :]
+    return [each for each in releases if each == OLDEST or is_at_least(release, each)][-1]
 
 
 def _report(path: Path, *arguments: str) -> dict[str, Any]:
-    if not report_of(path, list(arguments)):
+    # The standard output has the list alone.
+    if not report_of(path, list(arguments), sys.stderr):
         raise TargetError(f"no report of conformance {' '.join(arguments)}")
     report: dict[str, Any] = json.loads(path.read_text())
     return report
 
 
-def _cells(report: Mapping[str, Any]) -> dict[str, str]:
-    """Return the verdict of each cell."""
-    return {
-        each["case"] if each["version"] is None else f"{each['case']}@{each['version']}": each["verdict"]
-        for each in report["cells"]
-    }
+_Place = tuple[str, int | None]
+"""The id and the version of a cell."""
+_Cells = dict[_Place, dict[str, Any]]
+
+
+def _cells(report: Mapping[str, Any]) -> _Cells:
+    return {(each["case"], each["version"]): each for each in report["cells"]}
+
+
+def _has(cells: _Cells, api: str) -> bool:
+    """Return True if the release advertises an API."""
+    return any(each["api"] == api and each["verdict"] != "unimplemented" for each in cells.values())
+
+
+def _label(case: str, places: Iterable[_Place]) -> str:
+    """Return the id of a case with the versions of its cells."""
+    versions = [version for _, version in places if version is not None]
+    return f"{case}@{ranges(versions)}" if versions else case
+
+
+def _why(release: str, cell: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line that tells why a cell did not pass."""
+    if cell["verdict"] != "pass":
+        reason = cell["reason"].partition("\n")[0]
+        yield f"  {release}: {reason if len(reason) <= _WIDTH else f'{reason[:_WIDTH]} ...'}"
+
+
+def _of_one_release(alone: list[tuple[str, _Cells, _Place]], above: set[str]) -> Iterator[str]:
+    """Yield the cells of one release: passes as counts by version of the API, then each other case.
+
+    Cases that are `above` are in the list already.
+    """
+    passed = Counter(
+        (cells[place]["api"] or "no API", place[1], release)
+        for release, cells, place in alone
+        if cells[place]["verdict"] == "pass"
+    )
+    for (api, version, release), count in sorted(passed.items(), key=str):
+        yield f"- {api}{'' if version is None else f' {version}'}, {release} alone: {count} pass"
+    others: dict[tuple[str, str, str], list[_Place]] = {}
+    by_release = {release: cells for release, cells, _ in alone}
+    for release, cells, place in alone:
+        if cells[place]["verdict"] != "pass" and place[0] not in above:
+            others.setdefault((place[0], release, cells[place]["verdict"]), []).append(place)
+    for (case, release, verdict), places in sorted(others.items()):
+        yield f"- {_label(case, places)}, {release} alone: {verdict}"
+        yield from _why(release, by_release[release][min(places)])
+
+
+def _of_scripts(kind: str, report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the differences of random scripts, each with its script."""
+    findings, scripts, seed = report["findings"], report["scripts"], report["seed"]
+    yield f"## random scripts, {kind} groups: {len(findings)} differences in {scripts} scripts, seed {seed}"
+    for finding in findings:
+        of_new, of_old = finding["results"]
+        was, now = _unlike(of_old, of_new)
+        yield f"- {finding['about']}: {was} -> {now}"
+        for number, step in enumerate(finding["script"]):
+            yield f"  {number} {Step(**step)}"
+
+
+def _unlike(old: str, new: str) -> tuple[str, str]:
+    """Return the fields of two answers that differ; both whole if they have other fields."""
+    fields = [_FIELDS.split(each) for each in (old, new)]
+    if len(fields[0]) != len(fields[1]):
+        return old, new
+    pairs = [(was, now) for was, now in zip(*fields, strict=True) if was != now]
+    return ", ".join(was for was, _ in pairs), ", ".join(now for _, now in pairs)
 
 
 def main(arguments: list[str]) -> int:
@@ -253,7 +347,7 @@ def main(arguments: list[str]) -> int:
                 print(line, flush=True)
             if chosen.runs is not None:
                 for line in differences_of_runs(before, after, chosen.runs):
-                    print(line)
+                    print(line, flush=True)
     except TargetError as error:
         print(error, file=sys.stderr)
         return 1

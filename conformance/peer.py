@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Final
 
 from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.protocol import BY_NAME
@@ -10,6 +11,9 @@ from kafka_shim.conformance.routes import Routes
 from kafka_shim.conformance.targets.base import Instance, Limits
 from kafka_shim.conformance.verdict import Unadvertised
 from kafka_shim.conformance.wire import CLIENT_ID
+
+OLDEST: Final = "4.2"
+"""The oldest release with rules that the cases know."""
 
 
 def topic_name(partitions: int) -> str:
@@ -21,11 +25,19 @@ class Peer:
     """A running target: its address, its advertised and served versions, and the topics that cells share.
 
     `client_id` is for connections that belong to no member. `asks_for_ids`: the target assigned a member id before it
-    let a member join. `entry` is an address that answers.
+    let a member join. `entry` is an address that answers. `release` is the release to judge by, such as `4.3`; empty:
+    the newest with these versions.
     """
 
-    def __init__(self, instance: Instance, versions: dict[int, tuple[int, int]], entry: Endpoint | None = None) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        versions: dict[int, tuple[int, int]],
+        entry: Endpoint | None = None,
+        release: str = "",
+    ) -> None:
         self.instance = instance
+        self._release = release
         self.versions = versions
         self.served: dict[int, int] = {}
         self.asks_for_ids = False
@@ -41,14 +53,16 @@ class Peer:
 
     @cached_property
     def release(self) -> str:
-        """Return the newest release of Kafka with these rules, as far as the advertised versions tell."""
+        """Return the newest release of Kafka with these rules: the chosen one, or as the advertised versions tell."""
+        if self._release:
+            return self._release
 
         def newest(name: str) -> int:
             return self.versions.get(BY_NAME[name].key, (0, -1))[1]
 
         if newest("TxnOffsetCommit") >= 6:
             return "4.4"
-        return "4.3" if newest("DescribeLogDirs") >= 5 else "4.2"
+        return "4.3" if newest("DescribeLogDirs") >= 5 else OLDEST
 
     def topic_names(self) -> dict[bytes, str]:
         """Return the names of topics by id."""

@@ -48,10 +48,11 @@ _FINAL: Final = (Unauthenticated, ssl.SSLCertVerificationError)
 
 
 class Peers:
-    """The running instances of one target, by profile."""
+    """The running instances of one target, by profile; `release` is that to judge it by, empty for its own."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, release: str = "") -> None:
         self._target = target
+        self._release = release
         self._peers: dict[str, Peer] = {}
         self._lock = threading.Lock()
 
@@ -82,7 +83,7 @@ class Peers:
         """Start one more instance of a profile, with the limits and versions of the first one."""
         profile = profile if profile in self._peers else DEFAULT
         first = self._peers[profile]
-        peer = probe(self._target.start(profile))
+        peer = probe(self._target.start(profile), self._release)
         peer.served, peer.asks_for_ids = first.served, first.asks_for_ids
         peer.instance.limits, peer.instance.capabilities = first.instance.limits, first.instance.capabilities
         peer.client_id = first.client_id
@@ -99,7 +100,7 @@ class Peers:
 
     def _prepare(self, profile: str) -> Peer:
         instance = self._target.start(profile)
-        peer = probe(instance)
+        peer = probe(instance, self._release)
         find_served(peer)
         peer.asks_for_ids = asks_for_ids(peer)
         if isinstance(self._target, ForeignTarget):
@@ -110,8 +111,11 @@ class Peers:
         return peer
 
 
-def probe(instance: Instance) -> Peer:
-    """Read the advertised versions and wait for the coordinators: 60 s for our process, 5 s for a running broker."""
+def probe(instance: Instance, release: str = "") -> Peer:
+    """Read the advertised versions and wait for the coordinators: 60 s for our process, 5 s for a running broker.
+
+    `release` is the release to judge the instance by, empty for its own. Raises TargetError.
+    """
     deadline = time.monotonic() + (5.0 if instance.process is None else 60.0)
     for endpoint in itertools.cycle(instance.endpoints):
         connection = None
@@ -119,7 +123,7 @@ def probe(instance: Instance) -> Peer:
             connection = Connection(endpoint, patience=15.0, deadline=deadline, tape=Tape(), label="probe")
             response = connection.call(ApiVersionsRequest(), 0)
             versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
-            peer = Peer(instance, versions, endpoint)
+            peer = Peer(instance, versions, endpoint, release)
             if coordinators_ready(connection, peer):
                 return peer
         except Unadvertised as missing:

@@ -90,7 +90,7 @@ class Run:
 
 
 class Runner:
-    """Starts a target, runs cases against it, and stops it."""
+    """Starts a target, runs cases against it, and stops it; `release` is that to judge it by, empty for its own."""
 
     def __init__(
         self,
@@ -100,9 +100,10 @@ class Runner:
         turns: int = 1,
         seed: int | None = None,
         selection: Selection | None = None,
+        release: str = "",
     ) -> None:
         self.target = target
-        self.peers = Peers(target)
+        self.peers = Peers(target, release)
         self._jobs = jobs
         self._turns = turns
         self._seed = seed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import secrets
 import time
 from typing import Final
@@ -21,8 +22,10 @@ TOKEN_SECONDS: Final = 3600
 def unsecured_token(user: str, seconds: float = TOKEN_SECONDS) -> str:
     """Return an unsecured token of OAUTHBEARER that ends in `seconds` from now."""
     now = time.time()
-    # Whole seconds: the broker's clock may be read a moment earlier.
-    parts = ({"alg": "none"}, {"sub": user, "iat": int(now) - 1, "exp": now + seconds})
+    # `iat` in whole seconds: the broker's clock may be read a moment earlier. `exp` in whole milliseconds, rounded down
+    # as those of that clock: rounded up, the token would live a millisecond longer.
+    end = math.floor((now + seconds) * 1000) / 1000
+    parts = ({"alg": "none"}, {"sub": user, "iat": int(now) - 1, "exp": end})
     return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
 
 

@@ -13,7 +13,7 @@ from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.offsets import commit
 from kafka_shim.conformance.producer import Producer, find
 from kafka_shim.conformance.trial import Trial
-from kafka_shim.conformance.verdict import Level
+from kafka_shim.conformance.verdict import Level, Skipped
 
 id_case = partial(
     case, source="semantics 4.10", uses=("Fetch", "Metadata", "FindCoordinator"), level=Level.MAY, since="4.0"
@@ -24,10 +24,12 @@ BY_NAME: Final = 12
 
 
 def partition_of(t: Trial) -> int:
-    """Return the partition of `__consumer_offsets` that has the records of the group."""
+    """Return the partition of `__consumer_offsets` with the records of the group. Raises Skipped without the topic."""
     find(t, t.group, 0)
     entry = MetadataRequestTopic(name=OFFSETS)
     (topic,) = t.call(MetadataRequest([entry], allow_auto_topic_creation=False)).topics
+    if not topic.partitions:
+        raise Skipped(f"the target has no topic {OFFSETS}")
     hashed = 0
     for unit in t.group.encode():
         hashed = (31 * hashed + unit) & 0xFFFFFFFF

@@ -110,7 +110,7 @@ def fetching(t: Trial) -> None:
     "throttle/mutation/1",
     "Changes of topics above the rate are 89 from version 6 on, and only throttled before",
     api="CreateTopics",
-    versions=(1, 7),
+    versions=(2, 7),
 )
 def mutations(t: Trial) -> None:
     client = limit(t, **{MUTATIONS: 0.5})

@@ -28,7 +28,7 @@ QUIET: Final = 0.03
 LONGER_QUIETS: Final = (0.1, 0.2)
 _EXAMPLES_AT_A_TIME: Final = 20
 _SHRINKING_TRIES: Final = 25
-_HEARTBEATS: Final = {
+HEARTBEATS: Final = {
     "consumer": "ConsumerGroupHeartbeat",
     "share": "ShareGroupHeartbeat",
     "streams": "StreamsGroupHeartbeat",
@@ -67,7 +67,7 @@ class Pair:
     def __init__(self, first: Peer, second: Peer, kinds: Sequence[str] = ()) -> None:
         self.peers = (first, second)
         self.versions = common_versions(first, second)
-        served = [name for name in PROTOCOLS if name == "classic" or _HEARTBEATS[name] in self.versions]
+        served = [name for name in PROTOCOLS if name == "classic" or HEARTBEATS[name] in self.versions]
         self.protocols = [name for name in served if name in (kinds or PROTOCOLS)]
         if not self.protocols:
             raise TargetError(f"the targets do not both have groups of the kind {', '.join(kinds)}")

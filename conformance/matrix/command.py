@@ -13,7 +13,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -95,12 +95,15 @@ def matrix(
         sys.exit(2)
 
 
-def report_of(path: Path, arguments: list[str]) -> bool:
-    """Run the command unless its report exists; return True if the report exists now."""
+def report_of(path: Path, arguments: list[str], output: TextIO | None = None) -> bool:
+    """Run the command unless its report exists; return True if the report exists now.
+
+    `output` takes the lines of the run, by default the standard output.
+    """
     if not path.exists():
         command = [sys.executable, "-m", "kafka_shim.conformance", *arguments, "--results", str(path)]
-        click.echo(" ".join(["kafka-shim", "conformance", *arguments]))
-        processes.start(command, stdout=None, last_signal=signal.SIGTERM).wait()
+        click.echo(" ".join(["kafka-shim", "conformance", *arguments]), file=output)
+        processes.start(command, stdout=output, last_signal=signal.SIGTERM).wait()
     return path.exists()
 
 

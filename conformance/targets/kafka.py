@@ -46,6 +46,8 @@ NEWEST: Final[Mapping[str, str]] = {
 
 _WITHOUT_ZOOKEEPER: Final = (3, 3)
 """The first release with KRaft for production."""
+_WITH_TOKENS: Final = (3, 6)
+"""The first release that has delegation tokens without ZooKeeper; an older one does not start with their settings."""
 
 DEFAULT_VERSION: Final = "4.4"
 
@@ -167,6 +169,8 @@ class KafkaTarget:
             config = _config(node_id, endpoint, controller, folder, zookeeper=self._needs_zookeeper)
             intervals = NO_INTERVALS if rules_of(self.version).batched_assignments else {}
             own = _with_listeners(config, settings(endpoint, secured)) if secured else PROFILES[profile]
+            if self._is_before(_WITH_TOKENS):
+                own = {name: value for name, value in own.items() if not name.startswith("delegation.token.")}
             properties.write_text(_lines(config | dict(intervals) | dict(own) | self._settings))
             if not self._needs_zookeeper:
                 shutil.copytree(self._formatted(command, node_id), folder / f"data-{node_id}")
@@ -197,7 +201,10 @@ class KafkaTarget:
 
     @property
     def _needs_zookeeper(self) -> bool:
-        return tuple(map(int, self.version.split(".")[:2])) < _WITHOUT_ZOOKEEPER
+        return self._is_before(_WITHOUT_ZOOKEEPER)
+
+    def _is_before(self, line: tuple[int, int]) -> bool:
+        return tuple(map(int, self.version.split(".")[:2])) < line
 
     def _formatted(self, command: list[str], node_id: int) -> Path:
         """Return the formatted storage of a new node, created once per release: that too takes a Java process."""

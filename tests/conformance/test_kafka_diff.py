@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_shim.conformance.kafka_diff import _read, differences, differences_of_runs, facts_of
+from kafka_shim.conformance.kafka_diff import _read, differences, differences_of_runs, facts_of, rules_before
 
 
 def facts_by_hand(schema: dict) -> dict:
@@ -52,35 +52,95 @@ def test_a_struct_within_itself_ends() -> None:
     assert facts_by_hand(chain)["messages"].keys() == {"ARequest", "ARequest.First", "ARequest.First.Next"}
 
 
-def cell(case: str, version: int | None, verdict: str) -> dict:
-    return {"case": case, "version": version, "verdict": verdict}
+def cell(case: str, version: int | None, verdict: str, reason: str = "") -> dict:
+    about = {"api": None if version is None else "JoinGroup", "title": f"The rule of {case}"}
+    return {"case": case, "version": version, "verdict": verdict, "reason": reason, **about}
 
 
-def test_the_runs_of_two_releases_are_compared_cell_by_cell(tmp_path: Path) -> None:
+def test_the_runs_of_two_releases_are_compared_case_by_case(tmp_path: Path) -> None:
     """The reports are there already, so nothing is run."""
+    late = "no answer within 8 s\nand more"
     reports = {
         "kafka-4.3.1": {
-            "cells": [cell("join/a/1", 5, "pass"), cell("join/a/1", 6, "pass"), cell("wire/b/1", None, "skip")]
+            "cells": [
+                *(cell("join/a/1", version, "timeout", late) for version in (4, 5, 7)),
+                cell("join/a/2", 6, "pass"),
+                cell("wire/b/1", None, "skip", "no way"),
+            ]
         },
         "kafka-4.4.0": {
-            "cells": [cell("join/a/1", 5, "pass"), cell("join/a/1", 6, "fail"), cell("join/a/1", 7, "pass")]
+            "cells": [
+                *(cell("join/a/1", version, "pass") for version in (4, 5, 7, 8)),
+                cell("join/a/2", 6, "fail", "error 3, must be 0"),
+                cell("join/a/2", 8, "pass"),
+                cell("join/a/2", 9, "fail", "error 3, must be 0"),
+                cell("join/a/3", 9, "fail", "error 9, must be 0"),
+            ]
         },
-        "kafka-4.4.0-against-4.3.1": {
-            "scripts": 200,
-            "findings": [{"step": 2, "about": "member 1", "results": ["error 0", "error 81"]}],
+        "kafka-4.4.0-against-4.3.1-classic": {
+            "scripts": 100,
+            "seed": 7,
+            "findings": [
+                {
+                    "script": [{"do": "join", "actor": 1}, {"do": "sync", "actor": 1, "who": "none"}],
+                    "step": 1,
+                    "about": "the answer to step 1 (m1 sync who=none)",
+                    "results": [
+                        "error_code=0, member_id='m', members=[1, 2]",
+                        "error_code=81, member_id='m', members=[]",
+                    ],
+                },
+                {
+                    "script": [{"do": "enter"}],
+                    "step": 0,
+                    "about": "the group as described",
+                    "results": [
+                        "[{'epoch': 2, 'members': []}, {'id': 'g'}]",
+                        "[{'epoch': 1, 'members': []}, {'id': 'g'}]",
+                    ],
+                },
+                {
+                    "script": [{"do": "leave"}],
+                    "step": 0,
+                    "about": "the answer to step 0 (m0 leave)",
+                    "results": ["no answer", "error_code=0, member_id='m'"],
+                },
+            ],
         },
     }
     for name, report in reports.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(report))
     assert list(differences_of_runs("4.3.1", "4.4.0", tmp_path)) == [
-        "## cells with another verdict: 1",
-        "- join/a/1@6: pass -> fail",
-        "## cells of one release: 2",
-        "- wire/b/1: skip, 4.3.1 alone",
-        "- join/a/1@7: pass, 4.4.0 alone",
-        "## random scripts: 1 differences in 200 scripts",
-        "- step 2, member 1: error 81 -> error 0",
+        "## cells with another verdict by the rules of 4.3: 4, of 2 cases",
+        "- join/a/1@4-5, 7: timeout -> pass",
+        "  The rule of join/a/1",
+        "  4.3.1: no answer within 8 s",
+        "- join/a/2@6: pass -> fail",
+        "  The rule of join/a/2",
+        "  4.4.0: error 3, must be 0",
+        "## cells of one release: 5",
+        "- JoinGroup 8, 4.4.0 alone: 2 pass",
+        "- join/a/3@9, 4.4.0 alone: fail",
+        "  4.4.0: error 9, must be 0",
+        "- wire/b/1, 4.3.1 alone: skip",
+        "  4.3.1: no way",
+        "## random scripts, classic groups: 3 differences in 100 scripts, seed 7",
+        "- the answer to step 1 (m1 sync who=none): error_code=81, members=[] -> error_code=0, members=[1, 2]",
+        "  0 m1 join",
+        "  1 m1 sync who=none",
+        "- the group as described: [{'epoch': 1 -> [{'epoch': 2",
+        "  0 m0 enter",
+        "- the answer to step 0 (m0 leave): error_code=0, member_id='m' -> no answer",
+        "  0 m0 leave",
     ]
+
+
+@pytest.mark.parametrize(
+    ("release", "rules"),
+    [("3.9.2", "4.2"), ("4.2.2", "4.2"), ("4.3.1", "4.3"), ("4.4.0", "4.4"), ("4.5.0", "4.4"), ("4.10.0", "4.4")],
+)
+def test_both_runs_are_judged_by_the_rules_of_the_older_release(release: str, rules: str) -> None:
+    assert rules_before(release) == rules
 
 
 # The rest was found by hand in the jars and on the wire of these releases, before there was a list.

@@ -26,3 +26,11 @@ def test_topic_names_can_be_read_while_other_cells_create_topics() -> None:
         sys.setswitchinterval(interval)
         creator.join()
     assert len(peer.topic_names()) == 30_000
+
+
+def test_the_versions_tell_the_release_unless_it_is_chosen() -> None:
+    instance = Instance("127.0.0.1", 1, "default", Limits(initial_rebalance_delay=0))
+    newest = {28: (0, 6), 35: (1, 5)}
+    releases = [Peer(instance, versions).release for versions in (newest, {28: (0, 5), 35: (1, 5)}, {28: (0, 5)}, {})]
+    assert releases == ["4.4", "4.3", "4.2", "4.2"]
+    assert Peer(instance, newest, release="4.3").release == "4.3"

@@ -177,6 +177,21 @@ def test_an_api_that_is_not_advertised_is_unimplemented() -> None:
     assert result.verdict is Verdict.UNIMPLEMENTED
 
 
+def test_a_target_without_the_topic_of_offsets_is_not_judged_by_its_records() -> None:
+    results = run("rdkafka-mock", "commit/id/1", "txn-commit/id/1")
+    assert {each.cell.case.id for each in results} == {"commit/id/1", "txn-commit/id/1"}
+    assert {(each.verdict, each.reason) for each in results} == {
+        (Verdict.SKIP, "the target has no topic __consumer_offsets")
+    }
+
+
+def test_another_release_has_other_rules() -> None:
+    cases = Selection(("consumer/join/1@1",)).cases(all_cases())
+    for release, verdict in (("", Verdict.PASS), ("4.2", Verdict.FAIL)):
+        runner = Runner(open_target("shim"), jobs=1, release=release, selection=Selection(("consumer/join/1@1",)))
+        assert [each.verdict for each in runner.run(cases, lambda cells: None).results] == [verdict]
+
+
 def test_the_probe_reads_the_advertised_versions() -> None:
     table = struct.pack(">hi", 0, 2) + struct.pack(">hhh", 18, 0, 0) + struct.pack(">hhh", 10, 0, 0)
     found = struct.pack(">hih", 0, 1, 0) + struct.pack(">i", 9092)

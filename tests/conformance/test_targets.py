@@ -1,6 +1,7 @@
 """Foreign targets: addresses, commands, files; their capabilities; clusters with moving coordinators."""
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -322,3 +323,18 @@ def test_the_first_address_may_be_down(cluster: CoordinatorServer) -> None:
     command = [sys.executable, "-m", "kafka_shim.conformance", "--target", f"127.0.0.1:{down},{cluster.bootstrap}"]
     done = subprocess.run([*command, "--case", "heartbeat/unknown/1"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.everything("Java, and Kafka 3.3")
+def test_a_kafka_from_before_delegation_tokens_starts_with_users() -> None:
+    if shutil.which("java") is None or shutil.which("mvn") is None:
+        pytest.skip("needs Java and Maven")
+    runner = Runner(open_target("kafka:3.3"), jobs=4)
+    cases = Selection(("access/join/1", "tokens/versions/1")).cases(all_cases())
+    results = runner.run(cases, lambda cells: None).results
+    joins = [each.verdict for each in results if each.cell.case.id == "access/join/1"]
+    assert joins
+    assert set(joins) == {Verdict.PASS}
+    (tokens,) = (each for each in results if each.cell.case.id == "tokens/versions/1")
+    assert tokens.verdict is Verdict.FAIL
+    assert "not advertised" in tokens.reason
