@@ -18,6 +18,7 @@ from kafka_shim.why.explanation import Explanation, explain
 from tests.why.provoked.aside import ASIDE
 from tests.why.provoked.blind import BLIND
 from tests.why.provoked.cases import CASES, Case
+from tests.why.provoked.eight import EIGHT
 from tests.why.provoked.epochs import EPOCHS
 from tests.why.provoked.further import FURTHER
 from tests.why.provoked.held_out import HELD_OUT
@@ -43,6 +44,7 @@ SETS = {
     "last": LAST,
     "further": FURTHER,
     "blind": BLIND,
+    "eight": EIGHT,
     "unread": UNREAD,
     "outside": OUTSIDE,
 }
@@ -82,9 +84,10 @@ SPELLINGS = {
 }
 SPELLINGS["aiokafka"] = SPELLINGS["kafka-python"]
 """How each client spells the settings of the truths; Java and librdkafka use Kafka's names."""
-WITHOUT = {"kafka-go": ("group.instance.id", "max.poll.records", "max.poll.interval.ms")}
+_NOT_IN_OLD_CLIENTS = ("group.instance.id", "max.poll.records", "max.poll.interval.ms")
+WITHOUT = {"kafka-go": _NOT_IN_OLD_CLIENTS, "kafkajs": _NOT_IN_OLD_CLIENTS}
 """Settings that a client does not have, so no true remedy of it: kafka-go sends JoinGroup up to version 2, and static
-members need version 5.
+members need version 5; KafkaJS has no setting for them.
 """
 
 
