@@ -215,15 +215,22 @@ class Processes:
                     if lives[number + 1].joined - each.ended < RETURN_S:
                         pairs[each.member_id] = client
                     continue
-                # A replacement may come before the old process leaves, and stays longer; the members of a group's start
-                # are none, and a group that is shut down has none.
+                # A replacement may come before the old process leaves, but later than that came, and it stays longer;
+                # the members of a group's start are none, and a group that is shut down has none.
                 closing = each.ended >= self.closing and self._left_with_others(each.member_id, each.ended)
                 newcomers = [
                     (abs(at - each.ended), at, until, member)
                     for at, until, member in new
                     if abs(at - each.ended) < _REPLACED_S
                     and until > each.ended
-                    and (at >= each.ended or (at > started + START_S and not closing))
+                    and (
+                        at >= each.ended
+                        or (
+                            at > max(started, each.joined) + START_S
+                            and until > each.ended + _TOGETHER_S
+                            and not closing
+                        )
+                    )
                 ]
                 if newcomers:
                     _, at, until, member = min(newcomers)
