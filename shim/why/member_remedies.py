@@ -459,7 +459,7 @@ def after_refusal(history: GroupHistory, finding: Finding, names: Names) -> list
         Remedy(
             who=finding.client,
             side=side,
-            setting=PROCESS if key == "process" else setting_of(key, refused.library, history.protocol_type) or key,
+            setting=PROCESS if key == "process" else setting_of(key, finding.library, history.protocol_type) or key,
             key=key,
             seen=seen,
             proposed=proposed,
