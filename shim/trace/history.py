@@ -91,6 +91,8 @@ class GroupHistory:
         """Questions that its logs leave open, as far as they are known when they are read."""
         self.missing = Missing()
         """Parts of its traces that are not there, as far as reading has shown."""
+        self.broker_limits: Mapping[str, int] = {}
+        """The bounds of group sizes and session timeouts, by setting; empty if the trace does not show them."""
         self.broker_versions: tuple[str, ...] = ()
         """Versions of the brokers that coordinated it, as far as their logs have them."""
         self.was_loaded = False
@@ -517,6 +519,7 @@ class History:
         self.groups: dict[str, GroupHistory] = {}
         self.first = self.last = 0.0
         """Wall-clock time of the first and the last event."""
+        self._broker_limits: Mapping[str, int] = {}
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Handle the next event."""
@@ -524,12 +527,14 @@ class History:
         self.first = self.first or wall
         self.last = wall
         if event["event"] == "trace":
+            self._broker_limits = event.get("limits") or self._broker_limits
             return
         group = event.get("group")
         if group and event["event"] != "parked" and (event["event"] != "timer" or _is_session(event)):
             history = self.groups.get(group)
             if history is None:
                 history = self.groups[group] = GroupHistory(group)
+            history.broker_limits = self._broker_limits
             history.add(event)
 
 
