@@ -19,6 +19,7 @@ from tests.why.provoked.aside import ASIDE
 from tests.why.provoked.blind import BLIND
 from tests.why.provoked.cases import CASES, Case
 from tests.why.provoked.eight import EIGHT
+from tests.why.provoked.eight_again import EIGHT_AGAIN
 from tests.why.provoked.epochs import EPOCHS
 from tests.why.provoked.further import FURTHER
 from tests.why.provoked.held_out import HELD_OUT
@@ -45,6 +46,7 @@ SETS = {
     "further": FURTHER,
     "blind": BLIND,
     "eight": EIGHT,
+    "eight_again": EIGHT_AGAIN,
     "unread": UNREAD,
     "outside": OUTSIDE,
 }
@@ -161,9 +163,12 @@ def _is_true(key: str, case: Case, client: str) -> bool:
 
 def _spelled(remedy: object, client: str) -> str:
     key, setting = remedy.key, remedy.setting  # type: ignore[attr-defined]
+    return str(setting) if key in ("process", "processing", "group.max.size") else spelled_for(key, client)
+
+
+def spelled_for(key: str, client: str) -> str:
+    """Return the name of a setting as this client spells it."""
     library = next((name for name in SPELLINGS if client.startswith(name)), "")
-    if key in ("process", "processing", "group.max.size"):
-        return str(setting)
     return SPELLINGS.get(library, {}).get(key, key)
 
 
