@@ -19,7 +19,7 @@ from kafka_shim.trace.unreleased import Unreleased
 from kafka_shim.why.diagnoses import HEALTHY, Diagnosis
 from kafka_shim.why.finding import CONSUMER_HEARTBEAT_MS, LONG_S, Finding, cost_of
 from kafka_shim.why.instance_ids import fights_of, holds_and_lives
-from kafka_shim.why.memberships import gaps, late_by, library_of_client, library_of_refused
+from kafka_shim.why.memberships import gaps, late_by, library_of_client, library_of_instance, library_of_refused
 from kafka_shim.why.names import names_of
 from kafka_shim.why.past import SESSION_TIMEOUT_S, client_of
 from kafka_shim.why.processes import LOOP, RETURN_S, START_S, Processes
@@ -135,7 +135,7 @@ class _Search:
                 continue
             finding = self.finding(Diagnosis.DUPLICATE_INSTANCE_ID, client=twice.instance_id)
             finding.cost += max(self.history.last - twice.first, LONG_S)
-            finding.count, finding.library = twice.count, twice.library
+            finding.count, finding.library = twice.count, library_of_instance(self.history, twice.instance_id)
             finding.seconds = twice.last - twice.first
             finding.seqs = twice.first_seq, twice.last_seq
 
