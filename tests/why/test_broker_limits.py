@@ -6,9 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from click.testing import CliRunner
 
+from kafka_shim.commands.why import why
 from kafka_shim.lab.replaying import play
+from kafka_shim.testing import CoordinatorServer
 from kafka_shim.trace.history import GroupHistory, History
 from kafka_shim.trace.reading import read
 from kafka_shim.why.explanation import Explanation, explain
@@ -120,6 +124,23 @@ def test_a_shorter_session_of_consumers_is_not_below_the_limit_of_the_broker() -
         assert shorter.proposed == proposed
         assert "must allow it" not in shorter.price
     assert "must allow it" in explained(record).advice.remedies[1].price
+
+
+def test_a_running_server_tells_its_limits() -> None:
+    config = {"group.max.size": "1", "group.initial.rebalance.delay.ms": "0"}
+    with CoordinatorServer(topics={"orders": 2}, config=config, control=True) as server:
+        server.puppet("billing", ["orders"], client_id="first")
+        server.group("billing").stable(members=1)
+        server.puppet("billing", ["orders"], client_id="second")
+        server.group("billing").wait_for(
+            lambda _: any(each["event"] == "exchange" and each["error"] == 81 for each in server.events("billing"))
+        )
+        assert server.control_url is not None
+        result = CliRunner().invoke(why, ["billing", "--control", server.control_url])
+        assert result.exit_code == 0, result.output
+        (remedy,) = httpx.get(f"{server.control_url}/v1/groups/billing/why").json()["remedies"]
+    assert "second, broker: group.max.size  1, and reached" in result.output
+    assert remedy["seen"] == "1, and reached"
 
 
 def test_the_limits_of_a_file_are_those_of_its_groups(tmp_path: Path) -> None:
