@@ -20,6 +20,7 @@ from tests.why.provoked.blind import BLIND
 from tests.why.provoked.cases import CASES, Case
 from tests.why.provoked.eight import EIGHT
 from tests.why.provoked.eight_again import EIGHT_AGAIN
+from tests.why.provoked.eight_final import EIGHT_FINAL
 from tests.why.provoked.eight_last import EIGHT_LAST
 from tests.why.provoked.epochs import EPOCHS
 from tests.why.provoked.further import FURTHER
@@ -49,6 +50,7 @@ SETS = {
     "eight": EIGHT,
     "eight_again": EIGHT_AGAIN,
     "eight_last": EIGHT_LAST,
+    "eight_final": EIGHT_FINAL,
     "unread": UNREAD,
     "outside": OUTSIDE,
 }
