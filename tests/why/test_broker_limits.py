@@ -1,4 +1,4 @@
-"""A replay refuses whoever the recorded broker would refuse: its limits stand in the trace, or are unknown."""
+"""A replay refuses a member if the recorded broker would refuse it: the limits stand in the trace, or are unknown."""
 
 from __future__ import annotations
 
