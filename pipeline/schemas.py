@@ -156,7 +156,7 @@ EVENTS: Final = Table(
 
 NO_COLUMN: Final = frozenset(
     {
-        *("schema", "run", "release", "nodes"),
+        *("schema", "run", "release", "nodes", "limits"),
         *("state", "groups", "unknown_records", "action", "kind", "deadline"),
         *("assignor", "assigned", "revoking", "waits_for"),
         *("producer_id", "producer_epoch", "nth", "subscriptions"),

@@ -37,9 +37,7 @@ def events_of(
     """Yield the events of traces, or those in a server's memory; see `read`. Without `missing`, print the missing
     parts on standard error at the end. Raises click.ClickException.
     """
-    control = _of_command_line(traces, control)
-    if control is None and not traces and not TRACE.exists():
-        control = CONTROL
+    control = _server_of(traces, control)
     absent = Missing() if missing is None else missing
     if control is not None:
         if traces:
@@ -57,10 +55,24 @@ def events_of(
 
 def source_name(traces: Sequence[Path], control: str | None) -> str:
     """Return the source of events, for a sentence."""
-    control = _of_command_line(traces, control)
-    if control is not None or (not traces and not TRACE.exists()):
-        return control or CONTROL
+    control = _server_of(traces, control)
+    if control is not None:
+        return control
     return ", ".join("standard input" if str(path) == "-" else str(path) for path in list(traces) or [TRACE])
+
+
+def limits_of_server(traces: Sequence[Path], control: str | None) -> Iterator[Event]:
+    """Yield the limits of the server that is asked, as a trace begins with them; nothing if traces are read."""
+    control = _server_of(traces, control)
+    if control is not None:
+        with open_answer(control, "GET", "/v1/trace") as lines:
+            yield {"event": "trace", "limits": orjson.loads(next(iter(lines))).get("limits", {})}
+
+
+def _server_of(traces: Sequence[Path], control: str | None) -> str | None:
+    """Return the server to ask, None to read traces."""
+    control = _of_command_line(traces, control)
+    return CONTROL if control is None and not traces and not TRACE.exists() else control
 
 
 def _of_command_line(traces: Sequence[Path], control: str | None) -> str | None:

@@ -18,7 +18,7 @@ import click
 
 from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.commands.damaged import reads_files
-from kafka_shim.commands.events import control_option, events_of, source_name
+from kafka_shim.commands.events import control_option, events_of, limits_of_server, source_name
 from kafka_shim.commands.logs import ALL_LINES, Logs, ends_of, list_groups, listing_of, zone_option
 from kafka_shim.commands.parameters import ParamType, Whole
 from kafka_shim.commands.topic import Both, Topic, kafka_options, offsets_option
@@ -127,6 +127,8 @@ def why(
         raise click.UsageError("--follow needs a GROUP and --kafka, and neither --log nor --json.")
     source = _source(group, traces, logs, log_zone, kafka, command_config, segments)
     history, missing = History(), Missing()
+    for event in limits_of_server(traces, control) if source is None else ():
+        history.add(event)
     for event in events_of(traces, control, group=group, missing=missing) if source is None else source.events():
         history.add(event)
     if source is not None:

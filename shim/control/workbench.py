@@ -18,6 +18,7 @@ from kafka_shim.server.frames import FrameHistory
 from kafka_shim.server.history import Entry, EventHistory
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server
+from kafka_shim.server.trace_file import limits_of
 from kafka_shim.trace.events import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class Workbench:
             "file": 1,
             "release": self.cluster.config.release,
             "nodes": [{"node": each.id, "host": each.address.host, "port": each.address.port} for each in nodes],
+            "limits": limits_of(self.cluster),
         }
 
     async def computed(self, compute: Callable[[str, Iterable[Entry]], T], group: str) -> T:

@@ -28,6 +28,7 @@ QUIET_TIMEOUTS: Final = 3
 """Quiet times are cut to so many session timeouts: nothing happens in them."""
 SETTLE_S: Final = 30.0
 _TICK_S: Final = 0.001
+_BEYOND_LIMITS: Final = (ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.INVALID_SESSION_TIMEOUT)
 
 
 class _Change(NamedTuple):
@@ -40,8 +41,10 @@ class _Change(NamedTuple):
 def play(past: Past) -> Played:
     """Simulate this past; return its rebalances, moved partitions, and partition-seconds without an owner."""
     config = {
-        "group.initial.rebalance.delay.ms": _ms(past.initial_delay),
+        # Limits that are unknown are Kafka's defaults, but a session of the past may be as short as a test makes it.
         "group.min.session.timeout.ms": "1",
+        **{name: str(limit) for name, limit in past.limits.items()},
+        "group.initial.rebalance.delay.ms": _ms(past.initial_delay),
         "group.consumer.session.timeout.ms": _ms(past.session_timeout if past.consumers else 45.0),
         "group.consumer.heartbeat.interval.ms": _ms(past.heartbeat_interval if past.consumers else 5.0),
     }
@@ -54,6 +57,7 @@ def play(past: Past) -> Played:
 
     simulation.cluster.events.listen(gather)
     playing: dict[int, Puppet] = {}
+    puppets: list[Puppet] = []
     before: float | None = None
     for change in sorted(_changes(past)):
         if before is not None:
@@ -62,6 +66,7 @@ def play(past: Past) -> Played:
         stay = change.stay
         if change.does == "join":
             playing[change.number] = _puppet(simulation, past, stay)
+            puppets.append(playing[change.number])
         elif change.number in playing:
             getattr(playing.pop(change.number), change.does)()
     simulation.run(past.session_timeout + SETTLE_S)
@@ -70,6 +75,7 @@ def play(past: Past) -> Played:
         rebalances=sum(1 for each in rebalances if each.members),
         moved=sum(each.moved.moved for each in rebalances if each.moved is not None),
         partition_seconds=sum(each.partition_seconds for each in rebalances),
+        refused=sum(any(code in _BEYOND_LIMITS for _, code in each.errors) for each in puppets),
     )
 
 

@@ -60,7 +60,7 @@ def run(options: Options) -> None:
     clock = time.monotonic
 
     def header() -> dict[str, Any]:
-        return {"release": "", "nodes": relays[0].nodes() if relays else []}
+        return {"release": "", "nodes": relays[0].nodes() if relays else [], "limits": {}}
 
     try:
         trace = TraceLog(options.trace, clock, time.time() - clock(), header)

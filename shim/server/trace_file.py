@@ -19,7 +19,7 @@ import trio
 from kafka_shim.persistence.files import begin_file
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.trace import end_offsets
-from kafka_shim.trace.events import SCHEMA_VERSION
+from kafka_shim.trace.events import LIMITS, SCHEMA_VERSION
 from kafka_shim.trace.templates import Event, ending
 
 log: Final = logging.getLogger("kafka_shim.server")
@@ -199,4 +199,10 @@ class TraceFile(TraceLog):
                 {"node": node.id, "host": node.address.host, "port": node.address.port}
                 for node in self._cluster.nodes.values()
             ],
+            "limits": limits_of(self._cluster),
         }
+
+
+def limits_of(cluster: Cluster) -> dict[str, int]:
+    """Return the bounds of group sizes and session timeouts, by Kafka's name of the setting."""
+    return {name: int(cluster.topics.settings.text(name)) for name in LIMITS}

@@ -89,4 +89,5 @@ def head(at: float, where: str) -> Event:
         "file": 1,
         "release": "",
         "nodes": [],
+        "limits": {},
     }

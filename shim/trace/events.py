@@ -75,6 +75,13 @@ class Event(TypedDict):
     ]
 
 
+LIMITS: Final = (
+    *("group.min.session.timeout.ms", "group.max.session.timeout.ms", "group.max.size"),
+    *("group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms", "group.consumer.max.size"),
+)
+"""The settings of a broker that a trace begins with: a replay of a group refuses what the broker would refuse."""
+
+
 class TraceBegun(Event):
     """The first line of every file of a trace. A file that has grown to its limit is renamed to its name and a number,
     1 for the oldest, and the next one begun.
@@ -85,6 +92,11 @@ class TraceBegun(Event):
     file: Annotated[int, "number of the file in this run, from 1 on"]
     release: Annotated[str, "the release of Kafka the coordinator poses as"]
     nodes: Annotated[list[TracedNode], "objects of `node`, `host` and `port`, the brokers"]
+    limits: Annotated[
+        dict[str, int],
+        "the broker's bounds of group sizes and session timeouts, by setting, as `group.max.size`; empty if they are"
+        " not visible",
+    ]
 
 
 class Exchange(Event):

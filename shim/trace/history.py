@@ -91,6 +91,8 @@ class GroupHistory:
         """Questions that its logs leave open, as far as they are known when they are read."""
         self.missing = Missing()
         """Parts of its traces that are not there, as far as reading has shown."""
+        self.broker_limits: Mapping[str, int] = {}
+        """The bounds of group sizes and session timeouts, by setting; empty if the trace does not show them."""
         self.broker_versions: tuple[str, ...] = ()
         """Versions of the brokers that coordinated it, as far as their logs have them."""
         self.was_loaded = False
@@ -311,15 +313,11 @@ class GroupHistory:
         if change == "loaded":
             self.present[member.member_id] = None
         elif change == "refused":
-            self.refusals.fence(
-                event, at, event["instance_id"], member.member_id, member.library, has_other_client=False
-            )
+            self.refusals.fence(event, at, event["instance_id"], member.member_id, has_other_client=False)
         elif change == "fenced" and member.instance_id:
             before, self._replaced[member.instance_id] = self._replaced.get(member.instance_id), at
             if before is not None and at - before < _RESTART_S:
-                self.refusals.fence(
-                    event, at, member.instance_id, member.member_id, member.library, has_other_client=True
-                )
+                self.refusals.fence(event, at, member.instance_id, member.member_id, has_other_client=True)
         elif change == "added":
             # A consumer of KIP-848 keeps its id as long as its process runs.
             member.lingered = at if member.how in ("expired", "gone") else member.lingered
@@ -417,7 +415,6 @@ class GroupHistory:
                 at,
                 member.instance_id,
                 member.member_id,
-                member.library,
                 has_other_client=heir.process != member.process,
             )
 
@@ -441,9 +438,19 @@ class GroupHistory:
         if not event["error"]:
             self.protocol_type = request.get("protocol_type") or self.protocol_type
         self._came_on(member, event["conn"])
+        self._take_over(member)
         current = self.current
         if not event["error"] and current is not None and event["answer"]["generation_id"] == current.generation:
             current.arrived[member_id] = event["arrived"] + shift
+
+    def _take_over(self, heir: Member) -> None:
+        """Compare a static member with the fenced one that it replaced: if both joined at the same time, the heir's
+        client id shows only now.
+        """
+        twice = self.refusals.twice.get(heir.instance_id or "")
+        fenced = None if twice is None else self.members.get(twice.newest)
+        if twice is not None and fenced is not None:
+            twice.is_fight |= fenced.ended == heir.joined and fenced.process != heir.process
 
     def _came_on(self, member: Member, conn: int) -> None:
         """Note the connection of a member. A member before it on the same connection was of the same process: it was
@@ -517,6 +524,7 @@ class History:
         self.groups: dict[str, GroupHistory] = {}
         self.first = self.last = 0.0
         """Wall-clock time of the first and the last event."""
+        self._broker_limits: Mapping[str, int] = {}
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Handle the next event."""
@@ -524,12 +532,14 @@ class History:
         self.first = self.first or wall
         self.last = wall
         if event["event"] == "trace":
+            self._broker_limits = event.get("limits") or self._broker_limits
             return
         group = event.get("group")
         if group and event["event"] != "parked" and (event["event"] != "timer" or _is_session(event)):
             history = self.groups.get(group)
             if history is None:
                 history = self.groups[group] = GroupHistory(group)
+            history.broker_limits = self._broker_limits
             history.add(event)
 
 

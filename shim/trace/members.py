@@ -68,6 +68,8 @@ class Member:
     """The reason in its LeaveGroup."""
     commits: deque[Commit] = field(default_factory=lambda: deque(maxlen=COMMITS))
     library: Library = Library.UNKNOWN
+    joins_as: Library = Library.UNKNOWN
+    """The library that its JoinGroup alone shows; some join in the same way."""
     version: str = ""
     """The version of its library, empty if it does not show."""
     last_error: str = ""
@@ -125,9 +127,10 @@ class Member:
         self.process = event["client_id"] or ""
         if not event["error"]:
             self.beaten = None
+        self.joins_as = library_of(request, event["version"])
         # Later requests have told more than a JoinGroup does.
         if self.library is Library.UNKNOWN:
-            self.library = library_of(request, event["version"])
+            self.library = self.joins_as
         self.protocols = tuple(each["name"] for each in request.get("protocols") or ())
         self.session_timeout_ms = request["session_timeout_ms"]
         timeout = request["rebalance_timeout_ms"]

@@ -72,7 +72,6 @@ class Twice:
     first_seq: int
     last_seq: int
     clients: dict[str, None]
-    library: Library
     count: int = 0
     is_fight: bool = False
     newest: str = ""
@@ -158,7 +157,6 @@ class Refusals:
         at: float,
         instance_id: str,
         member_id: str,
-        library: Library,
         *,
         has_other_client: bool,
     ) -> None:
@@ -168,7 +166,7 @@ class Refusals:
         if twice is None:
             if len(self.twice) >= MOST:
                 return
-            twice = self.twice[instance_id] = Twice(instance_id, at, at, seq, seq, {}, library)
+            twice = self.twice[instance_id] = Twice(instance_id, at, at, seq, seq, {})
         if twice.newest != member_id:
             again = bool(twice.newest) and at - twice.newest_at < _FIGHT_S
             twice.is_fight = twice.is_fight or again or has_other_client

@@ -19,7 +19,7 @@ from kafka_shim.trace.unreleased import Unreleased
 from kafka_shim.why.diagnoses import HEALTHY, Diagnosis
 from kafka_shim.why.finding import CONSUMER_HEARTBEAT_MS, LONG_S, Finding, cost_of
 from kafka_shim.why.instance_ids import fights_of, holds_and_lives
-from kafka_shim.why.memberships import gaps, late_by, library_of_client
+from kafka_shim.why.memberships import gaps, late_by, library_of_client, library_of_instance, library_of_refused
 from kafka_shim.why.names import names_of
 from kafka_shim.why.past import SESSION_TIMEOUT_S, client_of
 from kafka_shim.why.processes import LOOP, RETURN_S, START_S, Processes
@@ -124,7 +124,7 @@ class _Search:
             until = self.history.last if refused.accepted is None else refused.accepted
             finding.cost += max(until - refused.first, LONG_S)
             finding.count += refused.count
-            finding.error, finding.library = refused.error, refused.library
+            finding.error, finding.library = refused.error, library_of_refused(self.history, refused)
             finding.seconds = max(finding.seconds, until - refused.first)
             finding.seqs = refused.first_seq, refused.last_seq
         for unreleased in self.history.holders.of.values():
@@ -135,7 +135,7 @@ class _Search:
                 continue
             finding = self.finding(Diagnosis.DUPLICATE_INSTANCE_ID, client=twice.instance_id)
             finding.cost += max(self.history.last - twice.first, LONG_S)
-            finding.count, finding.library = twice.count, twice.library
+            finding.count, finding.library = twice.count, library_of_instance(self.history, twice.instance_id)
             finding.seconds = twice.last - twice.first
             finding.seqs = twice.first_seq, twice.last_seq
 

@@ -32,7 +32,6 @@ def fights_of(history: GroupHistory) -> list[Twice]:
                     first_seq=each.first_seq,
                     last_seq=each.last_seq,
                     clients=each.clients,
-                    library=each.library,
                     count=each.count,
                     is_fight=True,
                 )

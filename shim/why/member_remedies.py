@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -18,7 +18,7 @@ from kafka_shim.why.diagnoses import Diagnosis
 from kafka_shim.why.finding import LONG_S, Finding
 from kafka_shim.why.memberships import absences_of, memberships_of
 from kafka_shim.why.names import Names
-from kafka_shim.why.past import Change, client_of
+from kafka_shim.why.past import Change, broker_limits_of, client_of
 from kafka_shim.why.remedies import (
     MAX_SIZE,
     PROCESS,
@@ -35,6 +35,8 @@ from kafka_shim.why.static_remedies import after_unreleased
 from kafka_shim.why.work import has_partitions, setting_of, work_of
 
 _GROUP_ID: Final = "group.id"
+MIN_SESSION: Final = "group.min.session.timeout.ms"
+MAX_SESSION: Final = "group.max.session.timeout.ms"
 _BEFORE_JOINING: Final = "the work before it joins again, such as to stop its tasks"
 
 
@@ -291,7 +293,7 @@ def _away(history: GroupHistory, finding: Finding, gap: float) -> list[Remedy]:
     if setting is None:
         return []
     why = f"it was back {gap:.1f} s after its session; within it, the restart of a static member costs nothing"
-    return _longer_session(finding, setting, member.session_timeout_ms or 0, gap, why)
+    return _longer_session(history, finding, setting, member.session_timeout_ms or 0, gap, why)
 
 
 def after_pause(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
@@ -305,7 +307,7 @@ def after_pause(history: GroupHistory, finding: Finding, names: Names) -> list[R
         why = f"it was back {finding.seconds:.1f} s after it was expelled: paused, not dead{loss}"
     else:
         why = f"it joined again as soon as it learned that it was expelled: paused, not dead{loss}"
-    return _longer_session(finding, setting, member.session_timeout_ms, finding.seconds, why)
+    return _longer_session(history, finding, setting, member.session_timeout_ms, finding.seconds, why)
 
 
 def own_group(history: GroupHistory, finding: Finding, *, proposed: str, why: str) -> list[Remedy]:
@@ -344,7 +346,9 @@ def after_refused_commits(history: GroupHistory, finding: Finding, names: Names)
     ]
 
 
-def _longer_session(finding: Finding, setting: str, session_ms: int | None, gap: float, why: str) -> list[Remedy]:
+def _longer_session(
+    history: GroupHistory, finding: Finding, setting: str, session_ms: int | None, gap: float, why: str
+) -> list[Remedy]:
     """Suggest a session that is longer than the seconds of absence after the present one, which a log may not have."""
     if session_ms is None:
         return [
@@ -369,10 +373,18 @@ def _longer_session(finding: Finding, setting: str, session_ms: int | None, gap:
             seen=str(session_ms),
             proposed=str(proposed),
             why=why,
-            price=f"the death of a process is detected up to {proposed / 1000:.0f} s later",
+            price=f"the death of a process is detected up to {proposed / 1000:.0f} s later"
+            + _beyond(history.broker_limits.get(MAX_SESSION), proposed),
             change=Change(session_timeout=proposed / 1000),
         )
     ]
+
+
+def _beyond(most: int | None, proposed: int) -> str:
+    """Return the words for a session that the broker does not accept as it is, or perhaps not."""
+    if most is not None and proposed > most:
+        return f"; the broker refuses it until {MAX_SESSION} is more than {most}"
+    return f"; the trace does not show {MAX_SESSION}, the broker's limit" if most is None else ""
 
 
 def ghost(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:
@@ -408,6 +420,8 @@ def after_refusal(history: GroupHistory, finding: Finding, names: Names) -> list
         for each in history.refusals.refused.values()
         if each.error == finding.error and each.client_id == finding.client
     )
+    limits = broker_limits_of(history)
+    max_size = MAX_SIZE if history.epochs is None else f"group.{history.kind}.max.size"
     common = set.intersection(*(set(history.members[each].protocols) for each in history.present), set()) or {
         history.protocol
     }
@@ -416,7 +430,7 @@ def after_refusal(history: GroupHistory, finding: Finding, names: Names) -> list
             "client",
             clients.SESSION,
             str(refused.session_timeout_ms),
-            "within group.min and group.max.session.timeout.ms of the broker (6000 to 1800000 by default)",
+            _bounds(limits),
         ),
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
             "client",
@@ -439,8 +453,8 @@ def after_refusal(history: GroupHistory, finding: Finding, names: Names) -> list
         ),
         ErrorCode.GROUP_MAX_SIZE_REACHED: (
             "broker",
-            MAX_SIZE if history.epochs is None else f"group.{history.kind}.max.size",
-            "reached",
+            max_size,
+            f"{limits[max_size]}, and reached" if max_size in limits else "reached",
             "more, or fewer members in the group",
         ),
         ErrorCode.GROUP_ID_NOT_FOUND: (
@@ -459,13 +473,20 @@ def after_refusal(history: GroupHistory, finding: Finding, names: Names) -> list
         Remedy(
             who=finding.client,
             side=side,
-            setting=PROCESS if key == "process" else setting_of(key, refused.library, history.protocol_type) or key,
+            setting=PROCESS if key == "process" else setting_of(key, finding.library, history.protocol_type) or key,
             key=key,
             seen=seen,
             proposed=proposed,
             why=f"it is answered {error_name(finding.error)} and is in no generation",
         )
     ]
+
+
+def _bounds(limits: Mapping[str, int]) -> str:
+    """Return the words for the session timeouts that a broker accepts."""
+    if MIN_SESSION not in limits:
+        return "within group.min and group.max.session.timeout.ms of the broker (6000 to 1800000 by default)"
+    return f"from {limits[MIN_SESSION]} to {limits[MAX_SESSION]}, as {MIN_SESSION} and group.max demand"
 
 
 def twice(history: GroupHistory, finding: Finding, names: Names) -> list[Remedy]:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from kafka_shim.trace.clients import Library
 from kafka_shim.trace.history import MISSED_POLL, GroupHistory
 from kafka_shim.trace.members import Member, Membership
+from kafka_shim.trace.refusals import Refused
 from kafka_shim.why.past import client_of
 
 EVEN_S = 0.5
@@ -23,6 +24,27 @@ def library_of_client(history: GroupHistory, member: Member) -> Library:
             if each.client_id == member.client_id and each.library is Library.KAFKA_PYTHON:
                 return each.library
     return member.library
+
+
+def library_of_refused(history: GroupHistory, refused: Refused) -> Library:
+    """Return the library of a refused client. It sends a JoinGroup alone: so it is that of the members that join in the
+    same way, if these have only one.
+    """
+    alike = {
+        library_of_client(history, each)
+        for each in history.members.values()
+        if each.joins_as is refused.library and each.library is not Library.UNKNOWN
+    }
+    return alike.pop() if len(alike) == 1 else refused.library
+
+
+def library_of_instance(history: GroupHistory, instance_id: str) -> Library:
+    """Return the library of the processes with this group instance id: the newest of those with later requests than a
+    JoinGroup that tell it, or else the newest that is known.
+    """
+    members = [each for each in reversed(history.members.values()) if each.instance_id == instance_id]
+    members.sort(key=lambda each: (each.library is Library.UNKNOWN, each.library is each.joins_as))
+    return library_of_client(history, members[0]) if members else Library.UNKNOWN
 
 
 def libraries_of(history: GroupHistory) -> set[Library]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final, NamedTuple
 
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.history import ENDED_BY_TEST, GroupHistory
 from kafka_shim.trace.members import Member, Membership
@@ -75,6 +76,8 @@ class Past:
     consumers: bool = False
     seen: int | None = None
     """The number of its rebalances that were seen; None if only its last stays are here."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """The broker's limits, by setting, as far as they are known: a simulation refuses whoever is beyond them."""
 
     def changed(self, change: Change) -> Past:
         """Return the past with a change. A member that would not have been removed stays until the next stay of its
@@ -144,7 +147,25 @@ def past_of(history: GroupHistory, rebalances: Sequence[Rebalance]) -> Past:
         heartbeat_interval=(history.heartbeat_interval_ms or 5000) / 1000 if consumers else 3.0,
         consumers=consumers,
         seen=sum(1 for each in rebalances if each.members) if len(stays) <= STAYS else None,
+        limits=broker_limits_of(history),
     )
+
+
+def broker_limits_of(history: GroupHistory) -> dict[str, int]:
+    """Return the limits of the group's broker, by setting. The trace begins with them; where it does not, a client that
+    was refused for the size of the group shows that size.
+    """
+    limits = dict(history.broker_limits)
+    setting = "group.max.size" if history.epochs is None else f"group.{history.kind}.max.size"
+    full = [each.first for each in history.refusals.refused.values() if each.error == ErrorCode.GROUP_MAX_SIZE_REACHED]
+    if full and setting not in limits and not history.missing.has_gaps:
+        limits[setting] = max(1, *(_members_at(history, at) for at in full))
+    return limits
+
+
+def _members_at(history: GroupHistory, at: float) -> int:
+    memberships = (each for member in history.members.values() for each in member.memberships)
+    return sum(each.joined <= at and (each.ended is None or each.ended > at) for each in memberships)
 
 
 def assignor_of(protocol: str) -> str:

@@ -34,6 +34,8 @@ POLL_INTERVAL_MS = 300_000
 _SHORTEST_S = 5.0
 _ALIKE = 0.02
 """Departures of one process so long after an assignment, and alike up to this part, have a poll interval in common."""
+_COMMIT_S = 5.0
+"""The default of `auto.commit.interval.ms`: polls show by commits, so that the last one may be later by as much."""
 _LATE = (0.95, 2.5)
 """A member whose last poll was so long before its departure, in poll intervals and in seconds more, missed the poll."""
 
@@ -106,7 +108,7 @@ class Processes:
             return False
         if departure >= self.closing and self._left_with_others(member.member_id, departure):
             return False
-        return _LATE[0] * interval <= departure - member.polled <= interval + _LATE[1]
+        return _LATE[0] * interval <= departure - member.polled <= interval + _LATE[1] + _COMMIT_S
 
     def _is_stuck_in_log(self, member: Member, departure: float) -> bool:
         """True if a member left without a reason when a poll interval was over: the one in a line, the default, or one
@@ -215,15 +217,22 @@ class Processes:
                     if lives[number + 1].joined - each.ended < RETURN_S:
                         pairs[each.member_id] = client
                     continue
-                # A replacement may come before the old process leaves, and stays longer; the members of a group's start
-                # are none, and a group that is shut down has none.
+                # A replacement may come before the old process leaves, but later than that came, and it stays longer;
+                # the members of a group's start are none, and a group that is shut down has none.
                 closing = each.ended >= self.closing and self._left_with_others(each.member_id, each.ended)
                 newcomers = [
                     (abs(at - each.ended), at, until, member)
                     for at, until, member in new
                     if abs(at - each.ended) < _REPLACED_S
                     and until > each.ended
-                    and (at >= each.ended or (at > started + START_S and not closing))
+                    and (
+                        at >= each.ended
+                        or (
+                            at > max(started, each.joined) + START_S
+                            and until > each.ended + _TOGETHER_S
+                            and not closing
+                        )
+                    )
                 ]
                 if newcomers:
                     _, at, until, member = min(newcomers)

@@ -29,11 +29,14 @@ _UNALIKE: Final = 1
 
 
 class Played(NamedTuple):
-    """Result of a simulation: rebalances, moved partitions, and partition-seconds without an owner."""
+    """Result of a simulation: rebalances, moved partitions, and partition-seconds without an owner; and the members
+    that the broker refused, as its limits demand.
+    """
 
     rebalances: int
     moved: int
     partition_seconds: float
+    refused: int = 0
 
 
 Play = Callable[[Past], Played]
@@ -80,7 +83,7 @@ class Advice:
 def judge(remedies: Sequence[Remedy], past: Past, play: Play | None) -> list[Remedy]:
     """Simulate the remedies that have a `Change`. One that is not better is only likely, or dropped if optional. An
     optional one that no finding calls for needs the proof of the simulation. Nothing is proved if the past, simulated
-    as it was, has other rebalances than were seen, or if no member is let in after the change.
+    as it was, has other rebalances than were seen, or if the change makes the broker refuse a member.
     """
     if play is None or not past.stays or not past.topics:
         return [each for each in remedies if each.code or not each.optional or each.change is None]
@@ -94,7 +97,7 @@ def judge(remedies: Sequence[Remedy], past: Past, play: Play | None) -> list[Rem
         after = play(past.changed(remedy.change))
         quieter = after.rebalances < before.rebalances and after.partition_seconds <= 1.05 * before.partition_seconds
         shorter = after.rebalances <= before.rebalances and after.partition_seconds < 0.9 * before.partition_seconds
-        is_better = after.rebalances > 0 and (quieter or shorter)
+        is_better = after.rebalances > 0 and after.refused <= before.refused and (quieter or shorter)
         if is_better and is_alike:
             judged.append(replace(remedy, grade=REPLAYED, before=before, after=after))
         elif not remedy.optional or (is_better and remedy.code):

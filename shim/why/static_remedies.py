@@ -68,9 +68,13 @@ def _shorter_session(history: GroupHistory, session: float) -> list[Remedy]:
     interval = (history.heartbeat_interval_ms or 0) / 1000
     if not session or not interval:
         return []
-    shorter = round_ms(1000 * max(session / 2, _BEATS * interval))
+    limit = f"group.{history.kind}.min.{clients.SESSION}"
+    least = history.broker_limits.get(limit)
+    shorter = round_ms(max(1000 * max(session / 2, _BEATS * interval), least or 0))
     is_shorter = shorter <= _SHORTER * 1000 * session
-    proposed = str(shorter) if is_shorter else f"shorter, with a shorter {history.kind}.heartbeat.interval.ms"
+    is_at_limit = least is not None and least > 1000 * max(_SHORTER * session, _BEATS * interval)
+    first = limit if is_at_limit else f"{history.kind}.heartbeat.interval.ms"
+    proposed = str(shorter) if is_shorter else f"shorter, with a shorter {first}"
     return [
         Remedy(
             who=history.group,
@@ -80,8 +84,8 @@ def _shorter_session(history: GroupHistory, session: float) -> list[Remedy]:
             seen=f"{1000 * session:.0f}",
             proposed=proposed,
             why="a process that died without leaving is missed sooner, and its successor let in",
-            price="a process that is silent for longer is expelled though it runs;"
-            f" group.{history.kind}.min.{clients.SESSION} must allow it",
+            price="a process that is silent for longer is expelled though it runs"
+            + (f"; {limit} must allow it" if least is None else ""),
             change=Change(session_timeout=shorter / 1000) if is_shorter else None,
         )
     ]

@@ -74,7 +74,8 @@ _GONE: Final = {
 
 def _unreleased(finding: Finding) -> str:
     """Return the clause of a process that is refused the group instance id of another."""
-    text = "{who} was refused {times} in {seconds}: {error}, since its old process had not left"
+    times = "{times}" if finding.count == 1 else "{times} in {seconds}"
+    text = f"{{who}} was refused {times}: {{error}}, since its old process had not left"
     if not finding.partitions:
         return text
     stood = "1 partition" if finding.partitions == 1 else f"{finding.partitions} partitions"

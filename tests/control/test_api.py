@@ -310,6 +310,7 @@ def test_the_story_and_the_trace_are_read(server: CoordinatorServer, http: httpx
     assert any("teller joins" in line for line in story)
     begun, *events = [json.loads(line) for line in http.get("/v1/trace").text.splitlines()]
     assert (begun["event"], len(begun["nodes"])) == ("trace", 2)
+    assert begun["limits"]["group.max.size"] == 2**31 - 1
     assert [each["seq"] for each in events] == sorted(each["seq"] for each in events)
     assert {"told"} <= {each.get("group") for each in events}
 

@@ -16,6 +16,8 @@ from kafka_shim.why.explanation import Explanation, explain
 from kafka_shim.why.past import Change, past_of
 from kafka_shim.why.remedies import LIKELY, REPLAYED
 from kafka_shim.why.text import lines
+from tests.why.provoked.judge import SETS
+from tests.why.provoked.printed import printed
 from tests.why.simulated import Recorded, recorded
 from tests.why.test_watcher import watched
 
@@ -203,3 +205,10 @@ def test_a_static_consumer_that_is_back_after_its_session_needs_no_longer_one() 
     assert explanation.troubles[0].code == Cause.SESSION_EXPIRED
     assert [each.key for each in explanation.advice.remedies] == ["process"]
     assert "back" in explanation.advice.remedies[0].seen
+
+
+def test_one_refusal_has_no_duration() -> None:
+    """librdkafka gives up at the first refusal."""
+    case = next(each for each in SETS["lives"] if each.name == "a-killed-static-consumer-is-started-at-once")
+    (client, *_) = case.clients
+    assert "pod-1 was refused once: UNRELEASED_INSTANCE_ID" in " ".join(printed(case, client).split())

@@ -5,7 +5,7 @@ A group as JSON is made in `shim/control/groups.py`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -33,6 +33,7 @@ from kafka_shim.control.streamed import Streamed
 from kafka_shim.control.workbench import Workbench
 from kafka_shim.server.history import Entry
 from kafka_shim.server.refusals import Refused
+from kafka_shim.server.trace_file import limits_of
 from kafka_shim.trace.causes import Cause
 from kafka_shim.trace.completeness import forgotten
 from kafka_shim.trace.history import GroupHistory
@@ -327,18 +328,19 @@ def _story(workbench: Workbench, group: str) -> GroupStory:
 async def _why(workbench: Workbench, group: str) -> Response:
     if not workbench.has_group(group):
         raise Problem(404, "GROUP_ID_NOT_FOUND", "There is no such group.")
-    encoded = partial(_encoded, workbench.history.dropped[0])
+    encoded = partial(_encoded, workbench.history.dropped[0], limits_of(workbench.cluster))
     return Response(await workbench.computed(encoded, group), media_type="application/json")
 
 
-def _encoded(dropped: int, group: str, entries: Iterable[Entry]) -> bytes:
+def _encoded(dropped: int, limits: Mapping[str, int], group: str, entries: Iterable[Entry]) -> bytes:
     """Return the answer as JSON, made in the thread that computes it too: it is long."""
-    return msgspec.json.encode(_reasons(dropped, group, entries))
+    return msgspec.json.encode(_reasons(dropped, limits, group, entries))
 
 
-def _reasons(dropped: int, group: str, entries: Iterable[Entry]) -> GroupWhy:
+def _reasons(dropped: int, limits: Mapping[str, int], group: str, entries: Iterable[Entry]) -> GroupWhy:
     """Return the answer from the events that are left of a group; the oldest `dropped` ones of all groups are not."""
     history = GroupHistory(group)
+    history.broker_limits = limits
     for entry in entries:
         history.add(entry.event)
     if dropped:

@@ -18,6 +18,10 @@ from kafka_shim.why.explanation import Explanation, explain
 from tests.why.provoked.aside import ASIDE
 from tests.why.provoked.blind import BLIND
 from tests.why.provoked.cases import CASES, Case
+from tests.why.provoked.eight import EIGHT
+from tests.why.provoked.eight_again import EIGHT_AGAIN
+from tests.why.provoked.eight_final import EIGHT_FINAL
+from tests.why.provoked.eight_last import EIGHT_LAST
 from tests.why.provoked.epochs import EPOCHS
 from tests.why.provoked.further import FURTHER
 from tests.why.provoked.held_out import HELD_OUT
@@ -43,6 +47,10 @@ SETS = {
     "last": LAST,
     "further": FURTHER,
     "blind": BLIND,
+    "eight": EIGHT,
+    "eight_again": EIGHT_AGAIN,
+    "eight_last": EIGHT_LAST,
+    "eight_final": EIGHT_FINAL,
     "unread": UNREAD,
     "outside": OUTSIDE,
 }
@@ -82,9 +90,10 @@ SPELLINGS = {
 }
 SPELLINGS["aiokafka"] = SPELLINGS["kafka-python"]
 """How each client spells the settings of the truths; Java and librdkafka use Kafka's names."""
-WITHOUT = {"kafka-go": ("group.instance.id", "max.poll.records", "max.poll.interval.ms")}
+_NOT_IN_OLD_CLIENTS = ("group.instance.id", "max.poll.records", "max.poll.interval.ms")
+WITHOUT = {"kafka-go": _NOT_IN_OLD_CLIENTS, "kafkajs": _NOT_IN_OLD_CLIENTS}
 """Settings that a client does not have, so no true remedy of it: kafka-go sends JoinGroup up to version 2, and static
-members need version 5.
+members need version 5; KafkaJS has no setting for them.
 """
 
 
@@ -158,9 +167,12 @@ def _is_true(key: str, case: Case, client: str) -> bool:
 
 def _spelled(remedy: object, client: str) -> str:
     key, setting = remedy.key, remedy.setting  # type: ignore[attr-defined]
+    return str(setting) if key in ("process", "processing", "group.max.size") else spelled_for(key, client)
+
+
+def spelled_for(key: str, client: str) -> str:
+    """Return the name of a setting as this client spells it."""
     library = next((name for name in SPELLINGS if client.startswith(name)), "")
-    if key in ("process", "processing", "group.max.size"):
-        return str(setting)
     return SPELLINGS.get(library, {}).get(key, key)
 
 
