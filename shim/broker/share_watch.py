@@ -6,6 +6,7 @@ answer, and so knows the partitions with records to acquire. `share_fetches.py` 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
@@ -126,23 +127,21 @@ class ShareWatch:
 
     def candidates(self, epoch: int) -> Sequence[Spot]:
         """Return the partitions that may be part of an answer, in its order: each epoch begins with another one."""
-        session = self._session
-        if not session.topics:
-            return ()
-        first = session.places[next(islice(session.topics, epoch % len(session.topics), None))]
-
-        def turn(spot: Spot) -> tuple[bool, int]:
-            place = session.places[spot]
-            return place < first, place
-
-        return sorted(self.errors.keys() | self.readable.keys(), key=turn)
+        topics, place = self._session.topics, self._session.places.__getitem__
+        in_order = sorted(self.errors.keys() | self.readable.keys(), key=place)
+        if not in_order:
+            return in_order
+        first = place(next(islice(topics, epoch % len(topics), None)))
+        at = bisect_left(in_order, first, key=place)
+        return in_order[at:] + in_order[:at]
 
     def _look_at(self, spot: Spot, now: float) -> None:
         if self.is_ended and not self.waiting:
             return
         partition, shared = self._partitions.find(self._session, spot, self._limits, now)
         if partition is None or isinstance(shared, PartitionError):
-            self._unwatch(spot)
+            if spot in self._watched:
+                self._unwatch(spot)
             if isinstance(shared, PartitionError):
                 self.errors[spot] = shared
             return

@@ -322,3 +322,15 @@ class TestAnswerInTurns:
         partitions = partitions_of(response)
         assert partitions["t", 0].records
         assert len(partitions) == self.COUNT + 1
+
+
+def test_fetch_that_waits_below_a_new_log_start_gets_the_error() -> None:
+    cluster = Cluster()
+    log = cluster.topics.declare("t", 1).partitions[0].log
+    cluster.send("t", 0, batch(b"a"))
+    cluster.fetch(fetch_request(("t", 0, 0), min_bytes=1000))
+    cluster.topics.declare("other", 1)
+    log.cut(1)
+    cluster.topics.settle(0.0)
+    ((_, response),) = cluster.replies()
+    assert partitions_of(response)["t", 0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
