@@ -1,7 +1,7 @@
-"""The answer to a Fetch: reads partitions until all that may have news were read.
+"""The answer to a Fetch: reads the partitions with possible news.
 
-An answer with many partitions is made in turns, so that other clients are served in between. `fetches.py` decides when
-to answer, and `fetch_state.py` which partitions may have news. Sources: KIP-74 (limits), KIP-227 (news of a session),
+An answer with many partitions is made in turns, so that other clients are served in between. `fetches.py` decides the
+time of the answer, `fetch_state.py` its candidates. Sources: KIP-74 (limits), KIP-227 (news of a session),
 KIP-951 (new leaders); Kafka's `FetchSession` and `ReplicaManager.readFromLog`.
 """
 
@@ -88,7 +88,7 @@ class FetchAnswer:
         return len(parts) == most
 
     def response(self, session_id: int, nodes: Mapping[int, Node]) -> FetchResponse:
-        """Return the answer with what was read."""
+        """Return the answer with all partitions until now."""
         response = FetchResponse(session_id=session_id, responses=list(self._topics.values()))
         if self._leaders:
             response.node_endpoints = [NodeEndpoint(*nodes[each]) for each in sorted(self._leaders & nodes.keys())]

@@ -130,7 +130,7 @@ class SharePartitions:
             self._partitions.pop(place.group_id, None)
 
     def forget_group(self, group_id: str) -> None:
-        """Forget all share partitions of a group that has no session here."""
+        """Forget all share partitions of a group without a session here."""
         for shared in list(self._partitions.get(group_id, {}).values()):
             self._let_go(shared)
 
