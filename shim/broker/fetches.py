@@ -279,13 +279,13 @@ class FetchApi:
         if self.room is not None:
             budget = min(budget, self.room())
         answer = FetchAnswer(self.node_id, state, budget)
-        # The answer of a clean state without a session is made once, and then repeated.
-        if answer.size > AT_ONCE and self.take_turns is not None and not (state.clean and state.epoch == FINAL_EPOCH):
+        # A full fetch has named its partitions, and a huge one has turns of its own: one at a time is decoded.
+        if answer.size > AT_ONCE and self.take_turns is not None and not state.is_full:
             self._in_turns[exchange] = answer
             self.take_turns(_InTurns(self, exchange, answer))
             return PARKED
         answer.read()
-        return self._made(answer, now)
+        return self._finish(answer, now)
 
     def go_on(self, exchange: object, answer: FetchAnswer, now: float) -> bool:
         """Read more of an answer that is made in turns; return False once it leaves, or its connection has ended."""
@@ -296,7 +296,7 @@ class FetchApi:
         elif answer.read(IN_A_TURN):
             return True
         else:
-            response = self._made(answer, now)
+            response = self._finish(answer, now)
         del self._in_turns[exchange]
         self.outbox.reply_at_once(exchange, response)
         self.let_go(answer.state)
@@ -309,8 +309,8 @@ class FetchApi:
             self.outbox.failed(error, "a Fetch in turns", exchange=exchange)
             self.let_go(answer.state)
 
-    def _made(self, answer: FetchAnswer, now: float) -> FetchResponse:
-        """Return an answer that has all its partitions; after a full fetch it opens the session."""
+    def _finish(self, answer: FetchAnswer, now: float) -> FetchResponse:
+        """Return the answer after all its partitions; a full fetch opens the session."""
         state = answer.state
         session_id = NO_SESSION
         if state.epoch != FINAL_EPOCH:

@@ -271,15 +271,12 @@ class TestAnswerInTurns:
         assert len(partitions_of(client.answer())) == AT_ONCE
         assert turns.work == []
 
-    def test_full_fetch_in_turns_opens_a_session(self, cluster: Cluster) -> None:
+    def test_full_fetch_is_answered_at_once(self, cluster: Cluster) -> None:
+        """It has turns of its own, as every long request."""
         turns = Turns(cluster)
-        positions = [("nope", index, 0) for index in range(self.COUNT)]
-        cluster.fetch(fetch_request(*positions, session_epoch=0))
-        while turns.turn():
-            assert not cluster.replies()
-        ((_, response),) = cluster.replies()
-        assert response.session_id > 0
-        assert len(partitions_of(response)) == self.COUNT
+        client = Client(cluster, *(("nope", index, 0) for index in range(self.COUNT)))
+        assert len(partitions_of(client.first)) == self.COUNT
+        assert turns.work == []
 
     def test_overtaken_fetch_gets_an_error(self, cluster: Cluster, client: Client) -> None:
         turns = Turns(cluster)
