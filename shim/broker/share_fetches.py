@@ -44,6 +44,8 @@ from kafka_shim.groups.share.states import is_member_id
 
 WHOLE_BATCHES: Final = 0
 """The acquire mode in which a batch is never divided (KIP-1206)."""
+MOST_PARTITIONS: Final = 20_000
+"""Partitions of a share session at most: each of its requests may be answered with an error for each."""
 
 
 class _Parked:
@@ -109,7 +111,8 @@ class ShareFetchApi:
     def fetch(
         self, request: ShareFetchRequest, exchange: object, connection: object, now: float
     ) -> ShareFetchResponse | Parked:
-        """Answer or park one ShareFetch. Errors of the whole request: INVALID_REQUEST (42), 122, 123, 133."""
+        """Answer or park one ShareFetch. Errors of the whole request: INVALID_REQUEST (42), 122, 123, 133, which also
+        ends a session with too many partitions."""
         if request.group_id is None:
             return ShareFetchResponse(error_code=self._group_id_error)
         acknowledges = any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions)
@@ -137,6 +140,8 @@ class ShareFetchApi:
                     session.add((topic.topic_id, each.partition_index), name)
             for gone in request.forgotten_topics_data:
                 session.forget((gone.topic_id, index) for index in gone.partitions)
+            if len(session.topics) > MOST_PARTITIONS:
+                return self._too_large(session, now)
         acknowledged = self.partitions.acknowledge(
             session,
             (
@@ -255,6 +260,14 @@ class ShareFetchApi:
             self._released = True
         for group_id in groups:
             self.partitions.forget_group(group_id)
+
+    def _too_large(self, session: ShareSession, now: float) -> ShareFetchResponse:
+        """End a session with too many partitions."""
+        self.sessions.go_on(session.group_id, session.member_id, FINAL_EPOCH)
+        self.partitions.release(session)
+        self._closed(session)
+        self.topics.settle(now)
+        return ShareFetchResponse(error_code=ErrorCode.SHARE_SESSION_LIMIT_REACHED)
 
     def _closed(self, session: ShareSession) -> None:
         """Forget a deleted group at the end of its last session, and another one once the connection has ended."""

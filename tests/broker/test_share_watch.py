@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_shim.apis.share_fetch import FetchPartition, FetchTopic
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.share_partitions import SharePartitions
 from kafka_shim.groups.interface import PARKED
 
@@ -133,3 +135,17 @@ def test_nothing_is_watched_after_the_session(cluster: Shared, member: Sharer) -
     assert len(log.watchers) == 1
     cluster.broker.disconnected(member.connection)
     assert not log.watchers
+
+
+def test_session_that_grows_too_large_ends(cluster: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_shim.broker.share_fetches.MOST_PARTITIONS", 3)
+    member, other = cluster.member("a", 0, 1, 2), cluster.member("b")
+    cluster.send("t", 0, batch(b"a"))
+    assert acquired(member.fetch()) == [(0, 0, 0, 1)]
+    assert other.fetch() is PARKED
+    more = [FetchTopic(cluster.topic.id, [FetchPartition(3)])]
+    assert member.fetch(topics=more).error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    ((token, answer),) = cluster.replies()
+    assert token is other
+    assert acquired(answer) == [(0, 0, 0, 2)]
+    assert member.fetch().error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
