@@ -42,6 +42,7 @@ class FetchedPartition:
     session.
 
     If it cannot be read, `partition` is None and `error` is the reason. `place` orders the partitions of an answer.
+    `log` is the one that is watched for changes, if any.
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class FetchedPartition:
         "index",
         "last_fetched_epoch",
         "leader_epoch",
+        "log",
         "max_bytes",
         "offset",
         "partition",
@@ -65,6 +67,7 @@ class FetchedPartition:
         self.index = source.partition
         self.place = place
         self.partition: Partition | None = None
+        self.log: PartitionLog | None = None
         self.error = 0
         self.sent_high_watermark = self.sent_log_start = UNKNOWN
         self.update(source)
@@ -146,10 +149,11 @@ class FetchState:
     is the session's, -1 without one; `is_full` until an answer had every partition once. `request` is the remembered
     request of a state without a session. `surplus` is counted beside the number of partitions, for long names.
 
-    Neither another client's Produce nor a short request may look at all partitions. So while `_is_counted`, all logs
-    are watched, `_unread` has the bytes of each partition with any, `_unread_bytes` is their sum, `_changed` has the
-    partitions to count again, `_unstable` those with an open transaction, and `_unknown` those without a log. While
-    `_is_followed`, from a session's second fetch on, `_news` has all partitions that may be part of the next answer.
+    Neither another client's Produce nor a short request may look at all partitions. So while `_is_counted`, all logs,
+    `_watched` in number, are watched, `_unread` has the bytes of each partition with any, `_unread_bytes` is their sum,
+    `_changed` has the partitions to count again, `_unstable` those with an open transaction, and `_unknown` those
+    without a log. While `_is_followed`, from a session's second fetch on, `_news` has all partitions that may be part
+    of the next answer.
     """
 
     __slots__ = (
@@ -169,7 +173,6 @@ class FetchState:
         "_changed",
         "_is_counted",
         "_is_followed",
-        "_logs",
         "_news",
         "_owner",
         "_places",
@@ -177,6 +180,7 @@ class FetchState:
         "_unread",
         "_unread_bytes",
         "_unstable",
+        "_watched",
     )
 
     def __init__(self, owner: Owner, request: FetchRequest, *, by_topic_id: bool, with_leaders: bool) -> None:
@@ -195,7 +199,7 @@ class FetchState:
         self.waiters: dict[object, ParkedFetch] = {}
         self._owner = owner
         self._places = 0
-        self._logs: dict[FetchedPartition, PartitionLog] = {}
+        self._watched = 0
         self._is_counted = self._is_followed = False
         self._changed: dict[FetchedPartition, None] = {}
         self._unknown: dict[FetchedPartition, None] = {}
@@ -287,7 +291,7 @@ class FetchState:
             return
         if not self._is_counted:
             self._watch_all()
-            self._changed = dict.fromkeys(self._logs)
+            self._changed = {part: None for part in self.parts.values() if part.log is not None}
         self._is_followed = True
         self._news = dict.fromkeys(self.parts.values())
 
@@ -320,7 +324,10 @@ class FetchState:
                         return True
                     self._count(part, part.partition.log)
                 self._changed.pop(part, None)
-            return self._unread_bytes >= enough or not self._logs
+            if not self._changed:
+                # An empty dict keeps the memory of its largest size.
+                self._changed.clear()
+            return self._unread_bytes >= enough or not self._watched
         readable = 0
         has_partition = False
         for part in self.parts.values():
@@ -352,9 +359,9 @@ class FetchState:
         """Watch the logs for changes from now on, and compute `clean`."""
         if not self._is_counted:
             self._watch_all()
-            for part, log in self._logs.items():
-                if part.offset < log.end_offset:
-                    self._count(part, log)
+            for part in self.parts.values():
+                if part.log is not None and part.offset < part.log.end_offset:
+                    self._count(part, part.log)
         self.empty = None
         self.clean = not (self._unread or self._changed)
 
@@ -369,21 +376,26 @@ class FetchState:
             self._unknown[part] = None
         else:
             self._unknown.pop(part, None)
-            log = self._logs[part] = part.partition.log
-            log.watchers[self] = part
+            part.log = part.partition.log
+            part.log.watchers[self] = part
+            self._watched += 1
 
     def _unwatch(self, part: FetchedPartition) -> None:
-        log = self._logs.pop(part, None)
-        if log is not None:
-            log.watchers.pop(self, None)
+        if part.log is not None:
+            part.log.watchers.pop(self, None)
+            part.log = None
+            self._watched -= 1
             self._unread_bytes -= self._unread.pop(part, 0)
             self._unstable.pop(part, None)
 
     def unlisten(self) -> None:
         """Stop watching the logs."""
-        for log in self._logs.values():
-            log.watchers.pop(self, None)
-        self._logs, self._unread = {}, {}
+        if self._watched:
+            for part in self.parts.values():
+                if part.log is not None:
+                    part.log.watchers.pop(self, None)
+                    part.log = None
+        self._watched, self._unread = 0, {}
         self._changed, self._news, self._unknown, self._unstable = {}, {}, {}, {}
         self._unread_bytes = 0
         self.clean = self._is_counted = self._is_followed = False

@@ -107,6 +107,9 @@ class ShareWatch:
         for spot in list(self._changed):
             self._look_at(spot, now)
             self._changed.pop(spot, None)
+        if not self._changed:
+            # An empty dict keeps the memory of its largest size.
+            self._changed.clear()
 
     def mark(self) -> None:
         """Note that a fetch has looked up the first offset of each partition."""
