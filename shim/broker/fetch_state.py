@@ -244,14 +244,13 @@ class FetchState:
                         group.pop(part, None)
         self.clean = False
 
-    def read_as(self, *, committed: bool) -> None:
-        """Change the isolation level: open transactions make the difference."""
-        if self.read_committed != committed:
-            self.read_committed = committed
-            self.clean = False
-            self._changed |= self._unstable
-            if self._is_followed:
-                self._news |= self._changed
+    def change_isolation_level(self) -> None:
+        """Read committed records alone, or all again: open transactions make the difference."""
+        self.read_committed = not self.read_committed
+        self.clean = False
+        self._changed |= self._unstable
+        if self._is_followed:
+            self._news |= self._changed
 
     def put_last(self, part: FetchedPartition) -> None:
         """Move a partition that had its turn to the end, so that the limit of an answer starves no partition."""

@@ -211,7 +211,8 @@ class FetchApi:
             return FetchResponse()
         state.epoch = next_epoch(state.epoch)
         state.is_full = False
-        state.read_as(committed=request.isolation_level == READ_COMMITTED)
+        if state.read_committed != (request.isolation_level == READ_COMMITTED):
+            state.change_isolation_level()
         if not self.sessions.touch(session, now):
             return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return state
@@ -255,7 +256,7 @@ class FetchApi:
         except Exception as error:
             self.outbox.failed(error, "a parked Fetch", exchange=waiter.exchange)
         else:
-            if not isinstance(response, Parked):
+            if response is not PARKED:
                 self.outbox.reply_at_once(waiter.exchange, response)
         if state.request is None or not state.clean:
             self.let_go(state)
