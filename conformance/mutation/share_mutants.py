@@ -211,7 +211,7 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "one partition takes all bytes",
         "shim/broker/share_fetches.py",
-        "        each_max_bytes = max_bytes // max(1, len(known) + len(fresh))\n",
+        "        each_max_bytes = max_bytes // max(1, watch.acquirable)\n",
         "        each_max_bytes = max_bytes\n",
         ("share/fetch/*",),
     ),

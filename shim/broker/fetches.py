@@ -7,38 +7,58 @@ A fetch that waits and gets no records is the most frequent request of all, so i
 partitions. Hence the `FetchState`: the partitions of a session, or of a request of which the server passes the decoded
 object in again because the bytes were the same. A state without anything to read is clean, and watches its logs for
 changes. Until one changes, the next fetch of a clean state is parked, and in the end answered with the same response
-object as before, without a look at any partition.
+object as before, without a look at any partition. The state of a session also knows which partitions may have news;
+where they are many, the answer is made in turns (`fetch_answers.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
-from typing import Final
+from typing import Final, Protocol
 
-from kafka_shim.apis.fetch import (
-    AbortedTransaction,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
+from kafka_shim.apis.fetch import FetchRequest, FetchResponse
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.batches import LEADER_EPOCH
+from kafka_shim.broker.fetch_answers import FetchAnswer
 from kafka_shim.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSessions, next_epoch
-from kafka_shim.broker.fetch_state import READ_COMMITTED, UNKNOWN, FetchedPartition, FetchState, ParkedFetch
+from kafka_shim.broker.fetch_state import READ_COMMITTED, FetchState, ParkedFetch
 from kafka_shim.broker.topics import Topics
 from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.outbox import Outbox
 
 REMEMBERED_SIZE: Final = 200_000
 """Requests without a session are remembered up to this size in total."""
+AT_ONCE: Final = 500
+"""Partitions with possible news that an answer looks at without a pause."""
+IN_A_TURN: Final = 50
+"""Partitions of a longer answer to look at before the time is read."""
 
-_NO_ABORTS: Final[list[AbortedTransaction]] = []
+
+class Turns(Protocol):
+    """Work in turns: `go_on` is called until it returns False; `broken` if it raises."""
+
+    def go_on(self, now: float) -> bool: ...
+
+    def broken(self, error: Exception) -> None: ...
+
+
+class _InTurns:
+    """An answer that is made in turns."""
+
+    __slots__ = ("_answer", "_api", "_exchange")
+
+    def __init__(self, api: FetchApi, exchange: object, answer: FetchAnswer) -> None:
+        self._api = api
+        self._exchange = exchange
+        self._answer = answer
+
+    def go_on(self, now: float) -> bool:
+        return self._api.go_on(self._exchange, self._answer, now)
+
+    def broken(self, error: Exception) -> None:
+        self._api.broken(self._exchange, error)
 
 
 class FetchApi:
@@ -70,6 +90,9 @@ class FetchApi:
         self._clock_ahead = clock_ahead
         self.room: Callable[[], int] | None = None
         """Returns the bytes that answers may still take until clients read; None without such a bound."""
+        self.take_turns: Callable[[Turns], None] | None = None
+        """Takes work that is to be done in turns; None where all is done at once."""
+        self._in_turns: dict[object, FetchAnswer] = {}
         self.listeners: list[Callable[[FetchApi, object, FetchState], None]] = []
         """Called with each request that is understood, before it is answered or parked; none but while a test waits."""
 
@@ -99,8 +122,10 @@ class FetchApi:
         if may_wait and state.clean and state.revision == self.topics.revision:
             return self._park(state, request, exchange, now)
         state.look_up(self.topics)
-        if not may_wait or state.is_ready(self.node_id, self._enough(request.min_bytes, request.max_bytes)):
-            return self._answer(state, request.max_bytes, now)
+        if not state.is_full:
+            state.follow()
+        if state.is_ready(self.node_id, self._enough(request.min_bytes, request.max_bytes)) or not may_wait:
+            return self._answer(state, exchange, request.max_bytes, now)
         if not state.clean:
             state.listen()
             self._remember(state, request)
@@ -136,6 +161,7 @@ class FetchApi:
             waiter.live = False
             del waiter.state.waiters[exchange]
             self.let_go(waiter.state)
+        self._in_turns.pop(exchange, None)
 
     def settle(self, state: FetchState, now: float) -> None:
         """Answer the parked fetches of a state after a change of its logs, if there are enough bytes now."""
@@ -186,9 +212,7 @@ class FetchApi:
         state.epoch = next_epoch(state.epoch)
         state.is_full = False
         if state.read_committed != (request.isolation_level == READ_COMMITTED):
-            state.read_committed = not state.read_committed
-            state.clean = False
-            state.revision = -1
+            state.change_isolation_level()
         if not self.sessions.touch(session, now):
             return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return state
@@ -232,100 +256,67 @@ class FetchApi:
         except Exception as error:
             self.outbox.failed(error, "a parked Fetch", exchange=waiter.exchange)
         else:
-            self.outbox.reply_at_once(waiter.exchange, response)
+            if response is not PARKED:
+                self.outbox.reply_at_once(waiter.exchange, response)
         if state.request is None or not state.clean:
             self.let_go(state)
 
-    def _response(self, waiter: ParkedFetch, state: FetchState, now: float) -> FetchResponse:
+    def _response(self, waiter: ParkedFetch, state: FetchState, now: float) -> FetchResponse | Parked:
         if waiter.epoch != state.epoch:
             return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if state.empty is not None and state.clean and state.revision == self.topics.revision:
             return state.empty
         state.look_up(self.topics)
-        response = self._answer(state, waiter.max_bytes, now)
+        response = self._answer(state, waiter.exchange, waiter.max_bytes, now)
+        if isinstance(response, Parked):
+            return response
         if state.clean and (state.epoch == FINAL_EPOCH or not (state.is_full or response.responses)):
             state.empty = response
         return response
 
-    def _answer(self, state: FetchState, max_bytes: int, now: float) -> FetchResponse:
-        """Read all partitions; the answer to a session has only partitions with news."""
+    def _answer(self, state: FetchState, exchange: object, max_bytes: int, now: float) -> FetchResponse | Parked:
+        """Return the answer, or begin to make it in turns."""
         budget = min(max_bytes, self._most_bytes)
         if self.room is not None:
             budget = min(budget, self.room())
-        first_whole = True
-        answered: list[tuple[FetchedPartition, PartitionData]] = []
-        for part in state.parts.values():
-            if not state.is_full and part.is_old_news(self.node_id, committed=state.read_committed):
-                continue
-            data = self._read(part, state, budget, first_whole=first_whole)
-            if data.records:
-                budget = max(0, budget - len(data.records))
-                first_whole = False
-            answered.append((part, data))
-        session_id = self._update_session(state, answered, now)
-        response = FetchResponse(session_id=session_id, responses=_by_topic(answered))
-        if state.with_leaders:
-            leaders = {data.current_leader.leader_id for _, data in answered if data.error_code}
-            response.node_endpoints = [
-                NodeEndpoint(*self.topics.nodes[each]) for each in sorted(leaders & self.topics.nodes.keys())
-            ]
-        return response
+        answer = FetchAnswer(self.node_id, state, budget)
+        # A full fetch has named its partitions, and a huge one has turns of its own: one at a time is decoded.
+        if answer.size > AT_ONCE and self.take_turns is not None and not state.is_full:
+            self._in_turns[exchange] = answer
+            self.take_turns(_InTurns(self, exchange, answer))
+            return PARKED
+        answer.read()
+        return self._finish(answer, now)
 
-    def _read(self, part: FetchedPartition, state: FetchState, budget: int, *, first_whole: bool) -> PartitionData:
-        partition = part.partition
-        error = part.refusal(self.node_id)
-        if partition is None or error:
-            data = PartitionData(
-                partition_index=part.index,
-                error_code=error,
-                high_watermark=UNKNOWN,
-                aborted_transactions=_NO_ABORTS if partition is None else None,
-                records=b"",
-            )
-            if partition is not None and state.with_leaders and error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                data.current_leader = LeaderIdAndEpoch(partition.leader, LEADER_EPOCH)
-            return data
-        log = partition.log
-        records = log.read(
-            part.offset, min(part.max_bytes, budget), first_whole=first_whole, committed=state.read_committed
-        )
-        aborted: list[AbortedTransaction] | None = None
-        if state.read_committed:
-            transactions = log.aborted(part.offset, records)
-            aborted = [AbortedTransaction(each.producer_id, each.first_offset) for each in transactions] or _NO_ABORTS
-        return PartitionData(
-            partition_index=part.index,
-            high_watermark=log.high_watermark,
-            last_stable_offset=log.last_stable_offset,
-            log_start_offset=log.start_offset,
-            aborted_transactions=aborted,
-            records=records,
-        )
+    def go_on(self, exchange: object, answer: FetchAnswer, now: float) -> bool:
+        """Read more of an answer that is made in turns; return False once it leaves, or its connection has ended."""
+        if self._in_turns.get(exchange) is not answer:
+            return False
+        if answer.is_overtaken:
+            response = FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        elif answer.read(IN_A_TURN):
+            return True
+        else:
+            response = self._finish(answer, now)
+        del self._in_turns[exchange]
+        self.outbox.reply_at_once(exchange, response)
+        self.let_go(answer.state)
+        return False
 
-    def _update_session(
-        self, state: FetchState, answered: Iterable[tuple[FetchedPartition, PartitionData]], now: float
-    ) -> int:
-        """Note the bounds in the answer, and open the session after a full fetch; return the id of the session, or
-        0."""
-        if state.epoch == FINAL_EPOCH:
-            return NO_SESSION
-        if state.is_full and state.session is None:
-            state.session = self.sessions.create(state, now)
-        if state.session is None:
-            return NO_SESSION
-        for part, data in answered:
-            part.sent_high_watermark = UNKNOWN if data.error_code else data.high_watermark
-            part.sent_log_start = data.log_start_offset
-            if data.records:
-                state.put_last(part)
-        return state.session.id
+    def broken(self, exchange: object, error: Exception) -> None:
+        """Fail a fetch that is answered in turns: a turn has raised."""
+        answer = self._in_turns.pop(exchange, None)
+        if answer is not None:
+            self.outbox.failed(error, "a Fetch in turns", exchange=exchange)
+            self.let_go(answer.state)
 
-
-def _by_topic(answered: Iterable[tuple[FetchedPartition, PartitionData]]) -> list[FetchableTopicResponse]:
-    topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
-    for part, data in answered:
-        topic = topics.get((part.topic, part.topic_id))
-        if topic is None:
-            topic = topics[part.topic, part.topic_id] = FetchableTopicResponse(part.topic, part.topic_id)
-        topic.partitions.append(data)
-    return list(topics.values())
+    def _finish(self, answer: FetchAnswer, now: float) -> FetchResponse:
+        """Return the answer after all its partitions; a full fetch opens the session."""
+        state = answer.state
+        session_id = NO_SESSION
+        if state.epoch != FINAL_EPOCH:
+            if state.is_full and state.session is None:
+                state.session = self.sessions.create(state, now)
+            if state.session is not None:
+                session_id = state.session.id
+        return answer.response(session_id, self.topics.nodes)

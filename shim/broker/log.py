@@ -35,12 +35,9 @@ _DROPPED_AT_ONCE: Final = 8
 
 
 class Watcher(Protocol):
-    """An object that is called for every change of a log, with its own name for the log; `settle` follows after all
-    changes of a request."""
+    """An object that is called for every change of a log, with its own name for the log."""
 
     def changed(self, name: Any) -> None: ...
-
-    def settle(self, now: float) -> None: ...
 
 
 class LogAppendInfo:

@@ -244,6 +244,8 @@ class InFlight:
         self.completed -= self._done_between(self.start_offset, log_start - 1)
         start, self.start_offset = self.start_offset, log_start
         self.archive(start, log_start - 1)
+        if self._gap is not None and self._gap < log_start:
+            self.move_gap(log_start)
         for batch in self._batches:
             if batch.first < log_start <= batch.last:
                 # The two parts of the batch have different states from now on.

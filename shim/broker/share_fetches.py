@@ -7,10 +7,11 @@ of 4.2 (semantics 4.13).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
+from operator import attrgetter
 from typing import Final
 
 from kafka_shim.apis import share_acknowledge as acknowledge_api
@@ -32,8 +33,9 @@ from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.share_partition import Reader, SharePartition
 from kafka_shim.broker.share_partitions import PartitionError, SharePartitions
 from kafka_shim.broker.share_reading import read
-from kafka_shim.broker.share_sessions import SessionError, ShareSession, ShareSessions, Spot, forget
+from kafka_shim.broker.share_sessions import SessionError, ShareSession, ShareSessions, Spot
 from kafka_shim.broker.share_states import Progress
+from kafka_shim.broker.share_watch import ShareWatch
 from kafka_shim.broker.topics import Partition, Topics
 from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.outbox import Outbox
@@ -42,16 +44,19 @@ from kafka_shim.groups.share.states import is_member_id
 
 WHOLE_BATCHES: Final = 0
 """The acquire mode in which a batch is never divided (KIP-1206)."""
+MOST_PARTITIONS: Final = 20_000
+"""Partitions of a share session at most: each of its requests may be answered with an error for each."""
 
 
 class _Parked:
-    """A fetch that waits for records: a watcher of its partitions' logs. `acknowledged` goes into its answer."""
+    """A fetch that waits for records, with the `watch` of its session. `acknowledged` goes into its answer, and the
+    smallest `number` has waited longest."""
 
     def __init__(
         self,
-        owner: ShareFetchApi,
         exchange: object,
         session: ShareSession,
+        watch: ShareWatch,
         request: ShareFetchRequest,
         acknowledged: dict[Spot, PartitionError],
         *,
@@ -59,17 +64,14 @@ class _Parked:
     ) -> None:
         self.exchange = exchange
         self.session = session
+        self.watch = watch
         self.request = request
         self.acknowledged = acknowledged
         self.is_first = is_first
-        self.logs: list[PartitionLog] = []
-        self._owner = owner
+        self.number = 0
 
-    def changed(self, name: None) -> None:
-        self._owner.topics.woken[self] = None
 
-    def settle(self, now: float) -> None:
-        self._owner.try_again(self, now)
+_number: Final = attrgetter("number")
 
 
 class ShareFetchApi:
@@ -96,6 +98,7 @@ class ShareFetchApi:
         self._ahead = ahead
         self._rules = rules
         self._waiting: dict[object, _Parked] = {}
+        self._woken: dict[ShareWatch, None] = {}
         self._wait_ends: list[tuple[float, int, _Parked]] = []
         self._order = count()
         self._released = False
@@ -108,7 +111,8 @@ class ShareFetchApi:
     def fetch(
         self, request: ShareFetchRequest, exchange: object, connection: object, now: float
     ) -> ShareFetchResponse | Parked:
-        """Answer or park one ShareFetch. Errors of the whole request: INVALID_REQUEST (42), 122, 123, 133."""
+        """Answer or park one ShareFetch. Errors of the whole request: INVALID_REQUEST (42), 122, 123, 133, which also
+        ends a session with too many partitions."""
         if request.group_id is None:
             return ShareFetchResponse(error_code=self._group_id_error)
         acknowledges = any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions)
@@ -133,9 +137,11 @@ class ShareFetchApi:
             for topic in request.topics:
                 name = self.topics.topic_name(topic.topic_id)
                 for each in topic.partitions:
-                    session.topics.setdefault((topic.topic_id, each.partition_index), name)
+                    session.add((topic.topic_id, each.partition_index), name)
             for gone in request.forgotten_topics_data:
-                forget(session, ((gone.topic_id, index) for index in gone.partitions))
+                session.forget((gone.topic_id, index) for index in gone.partitions)
+            if len(session.topics) > MOST_PARTITIONS:
+                return self._too_large(session, now)
         acknowledged = self.partitions.acknowledge(
             session,
             (
@@ -148,10 +154,13 @@ class ShareFetchApi:
             renews=request.is_renew_ack,
             ends=epoch == FINAL_EPOCH,
         )
-        parked = _Parked(self, exchange, session, request, acknowledged, is_first=epoch == INITIAL_EPOCH)
+        watch = session.watch
+        if not isinstance(watch, ShareWatch):
+            watch = session.watch = ShareWatch(session, self.partitions, self._wake)
+        parked = _Parked(exchange, session, watch, request, acknowledged, is_first=epoch == INITIAL_EPOCH)
         self.topics.settle(now)
         may_wait = epoch != FINAL_EPOCH and request.max_wait_ms > 0 and request.max_records > 0
-        if may_wait and not acknowledged and not self._is_ready(parked, now):
+        if may_wait and not acknowledged and not watch.is_ready(request.min_bytes, now):
             self._park(parked, now)
             return PARKED
         answer = self._answer(parked, now)
@@ -252,6 +261,14 @@ class ShareFetchApi:
         for group_id in groups:
             self.partitions.forget_group(group_id)
 
+    def _too_large(self, session: ShareSession, now: float) -> ShareFetchResponse:
+        """End a session with too many partitions."""
+        self.sessions.go_on(session.group_id, session.member_id, FINAL_EPOCH)
+        self.partitions.release(session)
+        self._closed(session)
+        self.topics.settle(now)
+        return ShareFetchResponse(error_code=ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+
     def _closed(self, session: ShareSession) -> None:
         """Forget a deleted group at the end of its last session, and another one once the connection has ended."""
         if not self.sessions.has(session.group_id):
@@ -268,11 +285,21 @@ class ShareFetchApi:
 
     # Waiting
 
-    def try_again(self, parked: _Parked, now: float) -> None:
-        """Answer a parked fetch if there are records for it now."""
+    def _wake(self, watch: ShareWatch) -> None:
+        self._woken[watch] = None
+        self.topics.woken[self] = None
+
+    def settle(self, now: float) -> None:
+        """Answer the fetches that wait for changed partitions, if there are records for them now; the one that has
+        waited longest comes first."""
+        woken, self._woken = self._woken, {}
+        for parked in sorted((each for watch in woken for each in watch.waiting), key=_number):
+            self._try_again(parked, now)
+
+    def _try_again(self, parked: _Parked, now: float) -> None:
         if self._waiting.get(parked.exchange) is parked:
             try:
-                is_ready = self._is_ready(parked, now)
+                is_ready = parked.watch.is_ready(parked.request.min_bytes, now)
             except Exception as error:
                 # Another client's request has changed the log: it must not fail for the fetches that wait.
                 self._unpark(parked)
@@ -282,25 +309,19 @@ class ShareFetchApi:
                     self._reply(parked, now)
 
     def _park(self, parked: _Parked, now: float) -> None:
-        for spot in parked.session.topics:
-            _, shared = self.partitions.find(parked.session, spot, now)
-            if isinstance(shared, SharePartition):
-                shared.looked_up = shared.first_to_fetch()
+        parked.watch.mark()
+        parked.watch.waiting.append(parked)
         self._waiting[parked.exchange] = parked
-        self.partitions.waiting[parked] = parked.session
         ends = now - self._ahead() + parked.request.max_wait_ms / 1000
-        heappush(self._wait_ends, (ends, next(self._order), parked))
-        partitions = (self.partitions.partition(spot) for spot in parked.session.topics)
-        parked.logs = [partition.log for partition in partitions if partition is not None]
-        for log in parked.logs:
-            log.watchers[parked] = None
+        parked.number = next(self._order)
+        heappush(self._wait_ends, (ends, parked.number, parked))
 
     def _unpark(self, parked: _Parked) -> None:
         del self._waiting[parked.exchange]
-        del self.partitions.waiting[parked]
-        self.topics.woken.pop(parked, None)
-        for log in parked.logs:
-            log.watchers.pop(parked, None)
+        watch = parked.watch
+        watch.waiting.remove(parked)
+        if watch.is_ended:
+            watch.end()
 
     def _reply(self, parked: _Parked, now: float) -> None:
         self._unpark(parked)
@@ -310,19 +331,6 @@ class ShareFetchApi:
             self.outbox.failed(error, "a parked ShareFetch", exchange=parked.exchange)
         else:
             self.outbox.reply_at_once(parked.exchange, response)
-
-    def _is_ready(self, parked: _Parked, now: float) -> bool:
-        """Return True if there are at least the bytes that the member waits for, or an error for it."""
-        readable = 0
-        committed = self.partitions.reads_committed(parked.session.group_id)
-        for spot in parked.session.topics:
-            partition, shared = self.partitions.find(parked.session, spot, now)
-            if partition is None or isinstance(shared, PartitionError):
-                return True
-            offset = shared.first_to_fetch()
-            if offset is not None:
-                readable += partition.log.readable(offset, committed=committed)
-        return readable > 0 and readable >= parked.request.min_bytes
 
     # Answers
 
@@ -347,28 +355,34 @@ class ShareFetchApi:
             request.batch_size,
             request.share_acquire_mode == WHOLE_BATCHES,
         )
-        spots = list(session.topics) if request.share_session_epoch != FINAL_EPOCH and not request.is_renew_ack else []
-        turn = max(0, request.share_session_epoch) % len(spots) if spots else 0
+        watch = parked.watch
+        spots: Sequence[Spot] = ()
+        reads = request.share_session_epoch != FINAL_EPOCH and not request.is_renew_ack
+        if reads:
+            watch.look(now)
+            spots = list(session.topics) if parked.is_first else watch.candidates(request.share_session_epoch)
         answered: dict[Spot, PartitionData] = {}
         known: list[tuple[Spot, PartitionLog, SharePartition]] = []
         fresh: list[tuple[Spot, PartitionLog, SharePartition]] = []
-        for spot in spots[turn:] + spots[:turn]:
-            partition, shared = self.partitions.find(session, spot, now)
-            answered[spot] = PartitionData(spot[1])
-            if partition is None or isinstance(shared, PartitionError):
-                if isinstance(shared, PartitionError):
-                    answered[spot].error_code, answered[spot].error_message = shared
-            elif (offset := shared.first_to_fetch()) is not None:
-                (known if shared.looked_up == offset else fresh).append((spot, partition.log, shared))
-                shared.looked_up = offset
+        for spot in spots:
+            data = answered[spot] = PartitionData(spot[1])
+            if spot in watch.errors:
+                data.error_code, data.error_message = watch.errors[spot]
+            elif spot in watch.readable:
+                log, shared = watch.find(spot)
+                (known if shared.looked_up == shared.first_to_fetch() else fresh).append((spot, log, shared))
+        if reads:
+            watch.mark()
         max_bytes = request.max_bytes if self.room is None else min(request.max_bytes, self.room())
-        each_max_bytes = max_bytes // max(1, len(known) + len(fresh))
+        each_max_bytes = max_bytes // max(1, watch.acquirable)
         for part in (known, fresh):
             first_whole = request.max_bytes > 0
             for spot, log, shared in part:
                 if reader.max_records <= 0:
                     break
                 data = answered[spot]
+                for watcher in shared.watchers:
+                    watcher.note(spot)
                 data.records, acquired = read(
                     shared,
                     log,
@@ -385,7 +399,7 @@ class ShareFetchApi:
                     self.partitions.lock(shared, deadline)
         for spot, data in list(answered.items()):
             if data.acquired_records and not parked.is_first:
-                session.topics[spot] = session.topics.pop(spot)
+                session.put_last(spot)
             if not (parked.is_first or data.error_code or data.acquired_records):
                 del answered[spot]
         for spot, error in parked.acknowledged.items():

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from math import inf
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.share_batches import EXCEEDED, REJECTED, Dead, InFlight, InFlightBatch, Offsets, RecordState, Run
@@ -86,6 +86,16 @@ class Reader(NamedTuple):
     whole_batches: bool
 
 
+class Watcher(Protocol):
+    """A share session, as far as it hears of its partitions."""
+
+    def note(self, name: Any) -> None:
+        """Hear that a member has acquired records."""
+
+    def changed(self, name: Any) -> None:
+        """Hear that records may be available again, or that the share partition was let go."""
+
+
 class SharePartition:
     """One partition of a share group. `start_offset` is that of the group, or of the log. `most_deliveries` and
     `most_in_flight` are the group's limits.
@@ -107,6 +117,7 @@ class SharePartition:
         self.place = place
         self.looked_up: int | None = None
         """The fetch offset that a fetch has last looked up in the log."""
+        self.watchers: dict[Watcher, None] = {}
         self._persister = persister
         self._epoch = state.epoch
         persister.holders[place] = self

@@ -15,7 +15,6 @@ from kafka_shim.apis.releases import Rules
 from kafka_shim.apis.share_fetch import AcknowledgementBatch
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.dead_letters import DeadLetters
-from kafka_shim.broker.log import Watcher
 from kafka_shim.broker.settings import group_value, values_in_force
 from kafka_shim.broker.share_batches import Dead
 from kafka_shim.broker.share_partition import Acknowledge, Refused, ShareAcknowledgementBatch, SharePartition
@@ -42,7 +41,6 @@ class SharePartitions:
     """All share partitions that one broker has in memory.
 
     - `persister` has the share states.
-    - `waiting` has the sessions of parked fetches: records that are available again wake the fetch.
     - `epoch_ms` turns seconds of the coordinator's clock, in which locks run, into ms since the epoch.
     """
 
@@ -57,7 +55,6 @@ class SharePartitions:
         dead_letters: DeadLetters | None,
     ) -> None:
         self.persister = persister
-        self.waiting: dict[Watcher, ShareSession] = {}
         self._node_id = node_id
         self._topics = topics
         self._outbox = outbox
@@ -78,9 +75,10 @@ class SharePartitions:
         return None if topic is None else topic.partition(spot[1])
 
     def find(
-        self, session: ShareSession, spot: Spot, now: float
+        self, session: ShareSession, spot: Spot, limits: dict[str, Any], now: float
     ) -> tuple[Partition | None, SharePartition | PartitionError]:
-        """Return a partition with its share partition, read from its state if necessary, or with an error."""
+        """Return a partition with its share partition, read from its state if necessary, or with an error. `limits`
+        are those of the group."""
         partition = self.partition(spot)
         shared = self._known(session, spot)
         if partition is None:
@@ -103,10 +101,10 @@ class SharePartitions:
                 place,
                 state,
                 start_offset(state, partition.log, reset, lambda: self._epoch_ms(now)),
-                **self._limits(session.group_id),
+                **limits,
             )
         else:
-            shared.limit(**self._limits(session.group_id))
+            shared.limit(**limits)
         shared.in_flight.truncate(partition.log.start_offset)
         return partition, shared
 
@@ -117,9 +115,8 @@ class SharePartitions:
 
     def _wake(self, shared: SharePartition) -> None:
         """Wake the parked fetches of a share partition: records of it are available again."""
-        for parked, session in self.waiting.items():
-            if session.group_id == shared.place.group_id and shared.place[1:] in session.topics:
-                self._topics.woken[parked] = None
+        for watcher in list(shared.watchers):
+            watcher.changed(shared.place[1:])
 
     def _let_go(self, shared: SharePartition) -> None:
         """Forget a share partition; the next request reads its state again."""
@@ -133,7 +130,7 @@ class SharePartitions:
             self._partitions.pop(place.group_id, None)
 
     def forget_group(self, group_id: str) -> None:
-        """Forget all share partitions of a group that has no session here."""
+        """Forget all share partitions of a group without a session here."""
         for shared in list(self._partitions.get(group_id, {}).values()):
             self._let_go(shared)
 
@@ -154,7 +151,7 @@ class SharePartitions:
         own = settings.groups.get(group_id, {})
         return group_value(name, values_in_force(own, settings, self._rules), settings)
 
-    def _limits(self, group_id: str) -> dict[str, Any]:
+    def limits(self, group_id: str) -> dict[str, Any]:
         """Return the delivery limit of a group, its limit of records in flight, and the list of its dead records."""
         return {
             "most_deliveries": int(self._setting(group_id, "share.delivery.count.limit")),
@@ -208,7 +205,7 @@ class SharePartitions:
         is_renewal = renews and any(Acknowledge.RENEW in each.acknowledge_types for each in batches)
         if is_renewal and self._setting(session.group_id, "share.renew.acknowledge.enable").lower() == "false":
             return PartitionError(ErrorCode.INVALID_RECORD_STATE)
-        shared.limit(**self._limits(session.group_id))
+        shared.limit(**self.limits(session.group_id))
         shared.in_flight.truncate(partition.log.start_offset)
         deadline = now + self.lock_ms(session.group_id) / 1000
         was_full = shared.first_to_fetch() is None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, next_epoch
@@ -26,11 +26,24 @@ class SessionError(Exception):
         self.error = error
 
 
+class Watch(Protocol):
+    """The looks at the partitions of a session."""
+
+    def note(self, name: Spot) -> None:
+        """Look at a new partition."""
+
+    def forget(self, spot: Spot) -> None:
+        """Forget a partition."""
+
+    def end(self) -> None:
+        """Look at no partition any more."""
+
+
 class ShareSession:
     """One session. `epoch` is that of the next request. `topics` has the topic name of each partition, None while the
-    id has no topic."""
+    id has no topic, in the order of turns; `places` has growing numbers in the same order."""
 
-    __slots__ = ("connection", "epoch", "group_id", "member_id", "topics")
+    __slots__ = ("_next_place", "connection", "epoch", "group_id", "member_id", "places", "topics", "watch")
 
     def __init__(self, group_id: str, member_id: str, connection: object) -> None:
         self.group_id = group_id
@@ -38,6 +51,34 @@ class ShareSession:
         self.connection = connection
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.topics: dict[Spot, str | None] = {}
+        self.places: dict[Spot, int] = {}
+        self.watch: Watch | None = None
+        self._next_place = 0
+
+    def add(self, spot: Spot, name: str | None) -> None:
+        """Add a partition, if it is new."""
+        if spot not in self.topics:
+            self.topics[spot] = name
+            self._give_place(spot)
+            if self.watch is not None:
+                self.watch.note(spot)
+
+    def put_last(self, spot: Spot) -> None:
+        """Move a partition that had its turn to the end."""
+        self.topics[spot] = self.topics.pop(spot)
+        self._give_place(spot)
+
+    def _give_place(self, spot: Spot) -> None:
+        self.places[spot] = self._next_place
+        self._next_place += 1
+
+    def forget(self, spots: Iterable[Spot]) -> None:
+        """Remove partitions; the member keeps the records that it has acquired there."""
+        for spot in spots:
+            if spot in self.topics:
+                del self.topics[spot], self.places[spot]
+                if self.watch is not None:
+                    self.watch.forget(spot)
 
 
 class ShareSessions:
@@ -109,6 +150,8 @@ class ShareSessions:
 
     def _remove(self, session: ShareSession) -> None:
         key = session.group_id, session.member_id
+        if session.watch is not None:
+            session.watch.end()
         del self._by_member[key]
         self._by_group[session.group_id] -= 1
         if not self._by_group[session.group_id]:
@@ -117,9 +160,3 @@ class ShareSessions:
         del of_connection[key]
         if not of_connection:
             del self._by_connection[session.connection]
-
-
-def forget(session: ShareSession, spots: Iterable[Spot]) -> None:
-    """Remove partitions from a session; the member keeps the records that it has acquired there."""
-    for spot in spots:
-        session.topics.pop(spot, None)

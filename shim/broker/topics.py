@@ -11,10 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.log import DEFAULT_LOG_BYTES, PartitionLog, Watcher
+from kafka_shim.broker.log import DEFAULT_LOG_BYTES, PartitionLog
 from kafka_shim.broker.setting import as_list
 from kafka_shim.broker.settings import Settings
 
@@ -96,6 +96,13 @@ class Topic:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
 
+class Woken(Protocol):
+    """An object with requests that wait for changes of logs."""
+
+    def settle(self, now: float) -> None:
+        """Answer those of them that need not wait any longer."""
+
+
 class Topics:
     """All topics of the cluster.
 
@@ -106,7 +113,7 @@ class Topics:
     - `on_topic_changed(name)` is called after a topic was created or has grown, `on_topic_configured(name)` after its
       settings have changed, `on_topic_deleted(name, id)` after its deletion.
     - `on_settings_applied()` is called after values that clients have set for brokers were applied.
-    - `woken` has the watchers of logs that have changed since the last `settle`.
+    - `woken` has those that wait for logs, if these have changed since the last `settle`.
     - `offsets_owner(index)` returns the node that coordinates the groups of a partition of `__consumer_offsets`, and so
       leads it; without it leaders go round. `offsets_topic_id`, if not None, is the id of that topic at each
       start and in every process.
@@ -133,7 +140,7 @@ class Topics:
         self.settings = settings
         self.revision = 0
         self._compacted: set[str] = set()
-        self.woken: dict[Watcher, None] = {}
+        self.woken: dict[Woken, None] = {}
         self.on_topic_changed: list[Callable[[str], None]] = []
         self.on_topic_configured: list[Callable[[str], None]] = []
         self.on_topic_deleted: list[Callable[[str, bytes], None]] = []
@@ -154,9 +161,9 @@ class Topics:
     def settle(self, now: float) -> None:
         """Answer the requests that wait for changed logs. Every change of logs ends with this call."""
         while self.woken:
-            watcher = next(iter(self.woken))
-            del self.woken[watcher]
-            watcher.settle(now)
+            woken = next(iter(self.woken))
+            del self.woken[woken]
+            woken.settle(now)
 
     def controller_id(self) -> int:
         """The node that Metadata names as controller; -1 without one."""

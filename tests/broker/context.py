@@ -15,6 +15,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPytho
 from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
 from kafka_shim.apis.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from kafka_shim.broker.broker import Broker
+from kafka_shim.broker.fetch_sessions import next_epoch
 from kafka_shim.broker.settings import Settings
 from kafka_shim.broker.topics import Node, Topics
 from kafka_shim.broker.transactions import Transactions
@@ -181,3 +182,27 @@ def fetch_request(*positions: tuple[str, int, int], topic_id: bytes = bytes(16),
 def partitions_of(response: FetchResponse) -> dict[tuple[str, int], PartitionData]:
     """The partitions of a response by topic and index, in its order."""
     return {(topic.topic, each.partition_index): each for topic in response.responses for each in topic.partitions}
+
+
+class Client:
+    """A consumer with a session: it sends only changes, and remembers id and epoch."""
+
+    def __init__(self, cluster: Cluster, *positions: tuple[str, int, int], by_topic_id: bool = False) -> None:
+        self.cluster = cluster
+        self.by_topic_id = by_topic_id
+        self.epoch = 0
+        self.id = 0
+        self.first = self.answer(*positions)
+        self.id = self.first.session_id
+        self.epoch = 1
+
+    def ask(self, *positions: tuple[str, int, int], **fields: object) -> object:
+        request = fetch_request(*positions, **{"session_id": self.id, "session_epoch": self.epoch, **fields})
+        answer = self.cluster.fetch(request, by_topic_id=self.by_topic_id)
+        self.epoch = next_epoch(self.epoch)
+        return answer
+
+    def answer(self, *positions: tuple[str, int, int], **fields: object) -> FetchResponse:
+        answer = self.ask(*positions, **{"max_wait_ms": 0, **fields})
+        assert isinstance(answer, FetchResponse)
+        return answer

@@ -5,31 +5,7 @@ import pytest
 from kafka_shim.apis.fetch import FetchResponse
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.fetch_sessions import EVICTION_SECONDS, next_epoch
-from tests.broker.context import Cluster, batch, fetch_request, partitions_of, records_of
-
-
-class Client:
-    """A consumer with a session: it sends only changes, and remembers id and epoch."""
-
-    def __init__(self, cluster: Cluster, *positions: tuple[str, int, int], by_topic_id: bool = False) -> None:
-        self.cluster = cluster
-        self.by_topic_id = by_topic_id
-        self.epoch = 0
-        self.id = 0
-        self.first = self.answer(*positions)
-        self.id = self.first.session_id
-        self.epoch = 1
-
-    def ask(self, *positions: tuple[str, int, int], **fields: object) -> object:
-        request = fetch_request(*positions, **{"session_id": self.id, "session_epoch": self.epoch, **fields})
-        answer = self.cluster.fetch(request, by_topic_id=self.by_topic_id)
-        self.epoch = next_epoch(self.epoch)
-        return answer
-
-    def answer(self, *positions: tuple[str, int, int], **fields: object) -> FetchResponse:
-        answer = self.ask(*positions, **{"max_wait_ms": 0, **fields})
-        assert isinstance(answer, FetchResponse)
-        return answer
+from tests.broker.context import Client, Cluster, batch, fetch_request, partitions_of, records_of
 
 
 @pytest.fixture

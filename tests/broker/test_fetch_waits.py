@@ -7,12 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_shim.apis.fetch import FetchPartition, FetchResponse, FetchTopic
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batches import parse_batch
 from kafka_shim.broker.fetch_sessions import next_epoch
 from kafka_shim.broker.fetch_state import FetchedPartition
+from kafka_shim.broker.fetches import AT_ONCE, IN_A_TURN
+from kafka_shim.broker.fetches import Turns as InTurns
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.conformance.record_batch import record_batch
-from tests.broker.context import EPOCH_MS, Cluster, batch, fetch_request
+from tests.broker.context import EPOCH_MS, Client, Cluster, batch, fetch_request, partitions_of
 
 PARTITIONS = 3
 indexes = st.integers(0, PARTITIONS - 1)
@@ -153,3 +156,178 @@ def test_change_of_one_log_leads_to_no_look_at_the_others(
     assert not cluster.replies()
     cluster.send("t", 5, data)
     assert len(cluster.replies()) == 1
+
+
+class TestSessionOfManyPartitions:
+    """A session of 1,000 partitions: a fetch looks at those that may have news."""
+
+    PARTITIONS = 1000
+
+    @pytest.fixture
+    def cluster(self) -> Cluster:
+        cluster = Cluster()
+        cluster.topics.declare("t", self.PARTITIONS)
+        return cluster
+
+    def client(self, cluster: Cluster, topic: str = "t") -> Client:
+        """Return a client that was answered twice."""
+        client = Client(cluster, *((topic, index, 0) for index in range(self.PARTITIONS)))
+        client.answer()
+        return client
+
+    def test_fetch_without_news_looks_at_nothing(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        client = self.client(cluster)
+        seen = looks(monkeypatch)
+        assert partitions_of(client.answer()) == {}
+        assert seen == []
+
+    def test_fetch_looks_at_the_changed_partitions(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        client = self.client(cluster)
+        seen = looks(monkeypatch)
+        client.ask(max_wait_ms=500)
+        cluster.send("t", 7, batch(b"a"))
+        ((_, response),) = cluster.replies()
+        assert list(partitions_of(response)) == [("t", 7)]
+        assert partitions_of(client.answer(("t", 7, 1))) == {}
+        assert len(seen) <= 10
+
+    def test_topic_that_appears_leads_to_no_look_at_known_partitions(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = self.client(cluster)
+        client.ask(("late", 0, 0), max_wait_ms=500)
+        cluster.topics.declare("late", 1)
+        seen = looks(monkeypatch)
+        cluster.send("late", 0, batch(b"a"))
+        cluster.advance(0.5)
+        ((_, response),) = cluster.replies()
+        assert {key: data.error_code for key, data in partitions_of(response).items()} == {("late", 0): 0}
+        assert len(seen) <= 10
+
+    def test_other_isolation_level_leads_to_a_look_at_open_transactions(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = self.client(cluster)
+        log = cluster.topics.named("t").partitions[7].log
+        data = record_batch([b"v"], EPOCH_MS, (1, 0, 0), transactional=True)
+        log.append(parse_batch(data, max_bytes=2**20), None, 0.0)
+        seen = looks(monkeypatch)
+        answers = [client.answer(isolation_level=level) for level in (1, 0, 1, 0)]
+        read = [[key for key, data in partitions_of(each).items() if data.records] for each in answers]
+        assert read == [[], [("t", 7)], [], [("t", 7)]]
+        assert len(seen) <= 40
+
+    def test_unread_partition_without_room_is_no_news(self, cluster: Cluster) -> None:
+        client = Client(cluster, ("t", 0, 0), ("t", 1, 0), ("t", 2, 0))
+        for index in range(3):
+            cluster.send("t", index, batch(b"a"))
+        order = [list(partitions_of(client.answer(max_bytes=1))) for _ in range(4)]
+        assert order == [[("t", 0), ("t", 1), ("t", 2)], [("t", 1)], [("t", 2)], [("t", 0)]]
+
+
+class Turns:
+    """Work that was handed over, to be done a turn at a time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.work: list[InTurns] = []
+        cluster.broker.fetches.take_turns = self.work.append
+
+    def turn(self) -> bool:
+        return self.work[0].go_on(0.0)
+
+
+class TestAnswerInTurns:
+    """A session of 1,200 partitions, none of which exists: each has its error in each answer."""
+
+    COUNT = 1200
+
+    @pytest.fixture
+    def cluster(self) -> Cluster:
+        return Cluster()
+
+    @pytest.fixture
+    def client(self, cluster: Cluster) -> Client:
+        return Client(cluster, *(("nope", index, 0) for index in range(self.COUNT)))
+
+    def test_turn_looks_at_some_partitions(
+        self, cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        turns = Turns(cluster)
+        exchange = client.ask(max_wait_ms=0)
+        assert not cluster.replies()
+        count = 1
+        seen = looks(monkeypatch)
+        while turns.turn():
+            assert len(seen) <= 4 * IN_A_TURN * count
+            count += 1
+        ((answered, response),) = cluster.replies()
+        assert answered == exchange
+        assert [data.error_code for data in partitions_of(response).values()] == [3] * self.COUNT
+        assert count >= self.COUNT // IN_A_TURN
+
+    def test_few_partitions_are_answered_at_once(self, cluster: Cluster) -> None:
+        turns = Turns(cluster)
+        client = Client(cluster, *(("nope", index, 0) for index in range(AT_ONCE)))
+        assert len(partitions_of(client.answer())) == AT_ONCE
+        assert turns.work == []
+
+    def test_full_fetch_is_answered_at_once(self, cluster: Cluster) -> None:
+        """It has turns of its own, as every long request."""
+        turns = Turns(cluster)
+        client = Client(cluster, *(("nope", index, 0) for index in range(self.COUNT)))
+        assert len(partitions_of(client.first)) == self.COUNT
+        assert turns.work == []
+
+    def test_overtaken_fetch_gets_an_error(self, cluster: Cluster, client: Client) -> None:
+        turns = Turns(cluster)
+        overtaken = client.ask(max_wait_ms=0)
+        turns.turn()
+        client.ask(max_wait_ms=0)
+        assert not turns.turn()
+        ((exchange, response),) = cluster.replies()
+        assert (exchange, response.error_code) == (overtaken, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+
+    def test_turns_end_with_the_connection(self, cluster: Cluster, client: Client) -> None:
+        turns = Turns(cluster)
+        exchange = client.ask(max_wait_ms=0)
+        assert turns.turn()
+        cluster.broker.forget(exchange)
+        assert not turns.turn()
+        assert cluster.replies() == []
+
+    def test_error_in_a_turn_fails_the_fetch(self, cluster: Cluster, client: Client) -> None:
+        turns = Turns(cluster)
+        exchange = client.ask(max_wait_ms=0)
+        turns.work[0].broken(ValueError("in a turn"))
+        assert not turns.turn()
+        (failure,) = [each.effect for each in cluster.outbox.effects]
+        assert failure.exchange == exchange
+        cluster.broker.fetches.take_turns = None
+        assert len(partitions_of(client.answer())) == self.COUNT
+
+    def test_parked_fetch_is_answered_in_turns(self, cluster: Cluster, client: Client) -> None:
+        cluster.topics.declare("t", 1)
+        client.answer(("t", 0, 0))
+        turns = Turns(cluster)
+        exchange = client.ask(max_wait_ms=500)
+        assert turns.work == []
+        cluster.send("t", 0, batch(b"a"))
+        while turns.turn():
+            assert not cluster.replies()
+        ((answered, response),) = cluster.replies()
+        assert answered == exchange
+        partitions = partitions_of(response)
+        assert partitions["t", 0].records
+        assert len(partitions) == self.COUNT + 1
+
+
+def test_fetch_that_waits_below_a_new_log_start_gets_the_error() -> None:
+    cluster = Cluster()
+    log = cluster.topics.declare("t", 1).partitions[0].log
+    cluster.send("t", 0, batch(b"a"))
+    cluster.fetch(fetch_request(("t", 0, 0), min_bytes=1000))
+    cluster.topics.declare("other", 1)
+    log.cut(1)
+    cluster.topics.settle(0.0)
+    ((_, response),) = cluster.replies()
+    assert partitions_of(response)["t", 0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.broker.share_batches import Offsets, RecordState
+from kafka_shim.broker.share_batches import InFlight, Offsets, RecordState
 from kafka_shim.broker.share_partition import Acknowledge, AcquiredBatch, Reader, Refused, SharePartition
 from kafka_shim.broker.share_partition import ShareAcknowledgementBatch as Batch
 from kafka_shim.groups.share.persister import Place, SharePersister, ShareState, StateBatch
@@ -450,3 +450,13 @@ def test_no_record_has_two_members_and_none_comes_back_once_it_is_done(script: l
         in_flight = {offset: run.state for run in partition.in_flight for offset in range(run.first, run.last + 1)}
         assert {offset for offset, kind in in_flight.items() if kind is RecordState.ACQUIRED} == held.keys()
         assert partition.next_deadline == min((until for _, until in held.values()), default=inf)
+
+
+def test_gap_in_the_state_begins_at_the_start_of_the_log() -> None:
+    """The state lacks offsets that the log no longer has."""
+    in_flight = InFlight(0, [(5, 6, RecordState.AVAILABLE, 1)])
+    assert in_flight.first_available() == 0
+    in_flight.truncate(3)
+    assert in_flight.first_available() == 3
+    in_flight.truncate(5)
+    assert in_flight.first_available() == 5

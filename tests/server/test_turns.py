@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest
-from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame
+from kafka_shim.broker.fetches import IN_A_TURN
 from kafka_shim.server import exchange, parts, session
 from kafka_shim.server.table import Endpoint
 from tests.hostile.serving import request_bytes, serving
@@ -262,3 +263,27 @@ def test_long_frames_of_many_connections_take_turns_with_others(tmp_path: Path) 
         for sender, peer in zip(senders, peers, strict=True):
             sender.join()
             peer.sock.close()
+
+
+def test_fetch_of_a_session_of_many_unknown_partitions_takes_turns_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "TURN", 0.0)
+    made = cluster()
+    wire, other = Wire(made), Wire(made)
+    waiting = Turns(wire)
+    unknown = [FetchPartition(number, partition_max_bytes=1) for number in range(1000)]
+    full = FetchRequest(max_wait_ms=0, session_epoch=0, topics=[FetchTopic("nope", partitions=unknown)])
+    wire.receive(request(full, 12))
+    waiting.all()
+    (first,) = wire.answers()
+    answer, _ = FetchResponse.decoder(12)(first, 5)
+    fetch = request(FetchRequest(max_wait_ms=0, session_id=answer.session_id, session_epoch=1), 12)
+    wire.receive(fetch)
+    heartbeats = 0
+    while not wire.sent:
+        other.receive(request(HeartbeatRequest("g", 1, "m"), 3))
+        heartbeats += len(other.answers())
+        waiting.turn()
+    assert heartbeats >= 1000 // IN_A_TURN
+    (second,) = wire.answers()
+    answer, _ = FetchResponse.decoder(12)(second, 5)
+    assert [each.error_code for each in answer.responses[0].partitions] == [3] * 1000

@@ -11,6 +11,7 @@ class Turns(Parts):
         super().__init__(lambda: 100.0, wires[0].cluster.settle)
         for wire in wires:
             wire.session.node.parts = self
+            wire.session.node.broker.fetches.take_turns = self.add
 
     def all(self) -> None:
         """Take all turns, also those that come of others."""

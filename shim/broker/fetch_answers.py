@@ -1,0 +1,130 @@
+"""The answer to a Fetch: reads the partitions with possible news.
+
+An answer with many partitions is made in turns, so that other clients are served in between. `fetches.py` decides the
+time of the answer, `fetch_state.py` its candidates. Sources: KIP-74 (limits), KIP-227 (news of a session),
+KIP-951 (new leaders); Kafka's `FetchSession` and `ReplicaManager.readFromLog`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Final
+
+from kafka_shim.apis.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batches import LEADER_EPOCH
+from kafka_shim.broker.fetch_sessions import FINAL_EPOCH
+from kafka_shim.broker.fetch_state import UNKNOWN, FetchedPartition, FetchState
+from kafka_shim.broker.topics import Node
+
+_NO_ABORTS: Final[list[AbortedTransaction]] = []
+
+
+class FetchAnswer:
+    """The answer to a fetch of `state` from node `node_id`, with at most `budget` bytes of records or one larger batch.
+
+    `size` is the number of partitions to look at. The answer to a session has only partitions with news.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_budget",
+        "_epoch",
+        "_first_whole",
+        "_leaders",
+        "_node_id",
+        "_parts",
+        "_topics",
+        "size",
+        "state",
+    )
+
+    def __init__(self, node_id: int, state: FetchState, budget: int) -> None:
+        self.state = state
+        self._node_id = node_id
+        self._budget = budget
+        self._epoch = state.epoch
+        self._first_whole = True
+        self._leaders: set[int] = set()
+        self._topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+        candidates = state.candidates()
+        self.size = len(candidates)
+        self._parts = iter(candidates)
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Return True if a later request of the session has come, so that this one gets an error."""
+        return self._epoch != self.state.epoch
+
+    def read(self, most: int | None = None) -> bool:
+        """Look at the next partitions, at most `most`; return False if they were fewer."""
+        state = self.state
+        is_full = state.is_full
+        parts = list(islice(self._parts, most))
+        for part in parts:
+            if not (is_full or state.is_news(part, self._node_id)):
+                continue
+            data = self._read(part)
+            if data.records:
+                self._budget = max(0, self._budget - len(data.records))
+                self._first_whole = False
+            if self._epoch != FINAL_EPOCH:
+                if not (part.answered(data) or is_full):
+                    continue
+                if data.records:
+                    state.put_last(part)
+            topic = self._topics.get((part.topic, part.topic_id))
+            if topic is None:
+                topic = self._topics[part.topic, part.topic_id] = FetchableTopicResponse(part.topic, part.topic_id)
+            topic.partitions.append(data)
+        return len(parts) == most
+
+    def response(self, session_id: int, nodes: Mapping[int, Node]) -> FetchResponse:
+        """Return the answer with all partitions until now."""
+        response = FetchResponse(session_id=session_id, responses=list(self._topics.values()))
+        if self._leaders:
+            response.node_endpoints = [NodeEndpoint(*nodes[each]) for each in sorted(self._leaders & nodes.keys())]
+        return response
+
+    def _read(self, part: FetchedPartition) -> PartitionData:
+        state, partition = self.state, part.partition
+        error = part.refusal(self._node_id)
+        if partition is None or error:
+            data = PartitionData(
+                partition_index=part.index,
+                error_code=error,
+                high_watermark=UNKNOWN,
+                aborted_transactions=_NO_ABORTS if partition is None else None,
+                records=b"",
+            )
+            if partition is not None and state.with_leaders and error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                data.current_leader = LeaderIdAndEpoch(partition.leader, LEADER_EPOCH)
+                self._leaders.add(partition.leader)
+            return data
+        log = partition.log
+        records = log.read(
+            part.offset,
+            min(part.max_bytes, self._budget),
+            first_whole=self._first_whole,
+            committed=state.read_committed,
+        )
+        aborted: list[AbortedTransaction] | None = None
+        if state.read_committed:
+            transactions = log.aborted(part.offset, records)
+            aborted = [AbortedTransaction(each.producer_id, each.first_offset) for each in transactions] or _NO_ABORTS
+        return PartitionData(
+            partition_index=part.index,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.start_offset,
+            aborted_transactions=aborted,
+            records=records,
+        )

@@ -1,0 +1,151 @@
+"""Share sessions of many partitions: a change of one, and a request, lead to a look at that one alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_shim.apis.share_fetch import FetchPartition, FetchTopic
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.share_partitions import SharePartitions
+from kafka_shim.groups.interface import PARKED
+
+from .context import batch
+from .test_share_fetches import GROUP, Shared, Sharer, acquired
+
+PARTITIONS = 500
+EARLIEST = {"share.auto.offset.reset": "earliest"}
+
+
+@pytest.fixture
+def cluster() -> Shared:
+    return Shared(PARTITIONS)
+
+
+@pytest.fixture
+def member(cluster: Shared) -> Sharer:
+    """A member with all partitions in its session."""
+    member = cluster.member("a", *range(PARTITIONS))
+    member.fetch(max_wait_ms=0)
+    return member
+
+
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that gets each partition that a fetch looks at from now on."""
+    seen: list[object] = []
+    find = SharePartitions.find
+
+    def counted(partitions: SharePartitions, session: object, spot: object, *rest: object) -> object:
+        seen.append(spot)
+        return find(partitions, session, spot, *rest)
+
+    monkeypatch.setattr(SharePartitions, "find", counted)
+    return seen
+
+
+def test_change_of_one_partition_leads_to_no_look_at_the_others(
+    cluster: Shared, member: Sharer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = batch(b"a")
+    assert member.fetch(min_bytes=len(data) * 11) is PARKED
+    seen = looks(monkeypatch)
+    for index in range(10):
+        cluster.send("t", index % 2, data)
+    assert cluster.replies() == []
+    cluster.send("t", 5, data)
+    ((token, answer),) = cluster.replies()
+    assert token is member
+    assert sorted(acquired(answer)) == [(0, 0, 4, 1), (1, 0, 4, 1), (5, 0, 0, 1)]
+    assert len(seen) <= 20
+
+
+def test_fetch_without_records_looks_at_nothing(member: Sharer, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = looks(monkeypatch)
+    assert member.fetch(max_wait_ms=0).responses == []
+    assert member.fetch() is PARKED
+    assert seen == []
+
+
+def test_released_records_lead_to_a_look_at_their_partition(
+    cluster: Shared, member: Sharer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = cluster.member("b")
+    cluster.send("t", 0, batch(b"a"))
+    assert acquired(other.fetch())
+    assert member.fetch() is PARKED
+    seen = looks(monkeypatch)
+    other.acknowledge((0, 0, [2]))
+    ((_, answer),) = cluster.replies()
+    assert acquired(answer) == [(0, 0, 0, 2)]
+    assert len(seen) <= 3
+
+
+def test_records_that_another_member_took_do_not_count(cluster: Shared) -> None:
+    data = batch(b"a")
+    one, other = cluster.member("a", 0, 1), cluster.member("b", 0)
+    one.fetch(max_wait_ms=0)
+    assert one.fetch(min_bytes=2 * len(data)) is PARKED
+    cluster.send("t", 0, data)
+    assert acquired(other.fetch()) == [(0, 0, 0, 1)]
+    cluster.send("t", 1, data)
+    assert cluster.replies() == []
+    cluster.send("t", 1, data)
+    ((_, answer),) = cluster.replies()
+    assert acquired(answer) == [(1, 0, 1, 1)]
+
+
+def test_member_that_has_waited_longest_gets_the_record(cluster: Shared) -> None:
+    one, other = cluster.member("a"), cluster.member("b")
+    for each in (one, other):
+        each.fetch(max_wait_ms=0)
+    assert other.fetch() is PARKED
+    assert one.fetch() is PARKED
+    cluster.send("t", 0, batch(b"a"))
+    ((token, _),) = cluster.replies()
+    assert token is other
+
+
+def test_new_limit_of_the_group_is_seen(cluster: Shared) -> None:
+    cluster.topics.settings.groups[GROUP] = {"share.partition.max.record.locks": "100", **EARLIEST}
+    member = cluster.member("a")
+    cluster.send("t", 0, batch(*[b"a"] * 100))
+    cluster.send("t", 0, batch(b"b"))
+    assert acquired(member.fetch(max_records=100)) == [(0, 0, 99, 1)]
+    assert member.fetch(max_wait_ms=0).responses == []
+    cluster.topics.settings.groups[GROUP] = {"share.partition.max.record.locks": "200", **EARLIEST}
+    assert acquired(member.fetch()) == [(0, 100, 100, 1)]
+
+
+def test_partitions_take_turns(cluster: Shared) -> None:
+    member = cluster.member("a", 0, 1, 2)
+    member.fetch(max_wait_ms=0)
+    for index in (0, 1, 2) * 2:
+        cluster.send("t", index, batch(b"a"))
+    order = [acquired(member.fetch(max_records=1))[0][:2] for _ in range(6)]
+    assert sorted(order) == [(index, offset) for index in range(3) for offset in range(2)]
+    assert [index for index, _ in order] == [1, 0, 2, 0, 1, 2]
+
+
+def test_nothing_is_watched_after_the_session(cluster: Shared, member: Sharer) -> None:
+    log = cluster.topic.partitions[7].log
+    assert len(log.watchers) == 1
+    member.fetch(epoch=-1)
+    assert not log.watchers
+    again = cluster.member("b", 7, connection=member.connection)
+    again.fetch(max_wait_ms=0)
+    assert len(log.watchers) == 1
+    cluster.broker.disconnected(member.connection)
+    assert not log.watchers
+
+
+def test_session_that_grows_too_large_ends(cluster: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_shim.broker.share_fetches.MOST_PARTITIONS", 3)
+    member, other = cluster.member("a", 0, 1, 2), cluster.member("b")
+    cluster.send("t", 0, batch(b"a"))
+    assert acquired(member.fetch()) == [(0, 0, 0, 1)]
+    assert other.fetch() is PARKED
+    more = [FetchTopic(cluster.topic.id, [FetchPartition(3)])]
+    assert member.fetch(topics=more).error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    ((token, answer),) = cluster.replies()
+    assert token is other
+    assert acquired(answer) == [(0, 0, 0, 2)]
+    assert member.fetch().error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
