@@ -185,11 +185,9 @@ class InFlight:
 
     def overlap(self, first: int, last: int) -> tuple[int, list[InFlightBatch]]:
         """Return the batches of these offsets of the log, and the offset at which they, or new records, begin."""
-        at = bisect_right(self._firsts, first) - 1
-        base = first
-        if at < 0:
-            base = max(first, self.start_offset)
-        elif self._batches[at].last >= first:
+        base = max(first, self.start_offset)
+        at = bisect_right(self._firsts, base) - 1
+        if at >= 0 and self._batches[at].last >= base:
             base = self._firsts[at]
         return base, self._batches[bisect_left(self._firsts, base) : bisect_right(self._firsts, last)]
 

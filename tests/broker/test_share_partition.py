@@ -207,6 +207,15 @@ def test_records_that_the_log_dropped_are_not_delivered() -> None:
     assert (partition.in_flight.start_offset, partition.first_to_fetch()) == (20, 20)
 
 
+def test_a_batch_of_the_log_that_begins_before_all_in_flight_meets_them() -> None:
+    partition = shared()
+    acquire(partition, batches=[Offsets(1, 2)])
+    partition.release("m")
+    partition.in_flight.truncate(2)
+    assert acquire(partition, batches=[Offsets(0, 11)]) == [AcquiredBatch(2, 2, 2), AcquiredBatch(3, 11, 1)]
+    assert sorted((run.first, run.last) for run in partition.in_flight) == [(1, 1), (2, 2), (3, 11)]
+
+
 def test_aborted_records_are_done_at_once() -> None:
     partition = shared()
     taken = partition.acquire(Reader("m", 30.0, 500, 500, True), 0, TEN, [Offsets(0, 4)])
