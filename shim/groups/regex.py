@@ -15,6 +15,14 @@ import re2
 
 MAX_PATTERN: Final = 4096
 """Characters of a pattern. Kafka has no bound, but a compiler needs a second for some patterns of 26,000 characters."""
+MAX_COSTLY: Final = 64
+"""Counted repetitions and classes of Unicode in a pattern. Kafka has no bound.
+
+The library compiles under the interpreter's lock, so everybody waits, in another thread too: up to 0.4 ms for each of
+them, and 10 ms for the rest of a pattern.
+"""
+_REMEMBERED: Final = 128
+"""Refused patterns that are remembered, and as many compiled ones, by the library: a compiled one takes 0.25 MiB."""
 MAX_MEMORY: Final = 2**20
 """Bytes of a compiled pattern and of its matching."""
 LARGE: Final = 500_000
@@ -33,28 +41,42 @@ class RegexError(ValueError):
     """Invalid pattern: INVALID_REGULAR_EXPRESSION (128). The message is the reason."""
 
 
+_OPTIONS: Final = re2.Options()
+_OPTIONS.max_mem = MAX_MEMORY
+# Without groups the fast algorithms of the library suffice more often. Groups with a name remain.
+_OPTIONS.never_capture = True
+_OPTIONS.log_errors = False
 _QUOTED: Final = re.compile(r"\\\\|\\Q.*?(?:\\E|$)", re.DOTALL)
 _ANY_BYTE: Final = re.compile(r"\\C")
+_COSTLY: Final = re.compile(r"\\p|(?<!\\x){\d", re.IGNORECASE)
 
 
-@lru_cache(maxsize=1024)
 def compiled(pattern: str) -> Any:
     """Compile a pattern. Raises `RegexError`."""
     if len(pattern) > MAX_PATTERN:
         raise RegexError(f"pattern of {len(pattern)} characters; {MAX_PATTERN} are accepted")
-    if _ANY_BYTE.search(_QUOTED.sub("", pattern)):
+    reason = _refusal(pattern)
+    if reason is not None:
+        raise RegexError(reason)
+    return re2.compile(pattern, _OPTIONS)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _refusal(pattern: str) -> str | None:
+    """Return the reason to refuse a pattern: a client that repeats it costs nobody its compilation."""
+    syntax = _QUOTED.sub("", pattern)
+    if _ANY_BYTE.search(syntax):
         # RE2 knows it, RE2J does not.
-        raise RegexError("invalid escape sequence: `\\C`")
-    options = re2.Options()
-    options.max_mem = MAX_MEMORY
-    # Without groups the fast algorithms of the library suffice more often. Groups with a name remain.
-    options.never_capture = True
-    options.log_errors = False
+        return "invalid escape sequence: `\\C`"
+    costly = len(_COSTLY.findall(syntax))
+    if costly > MAX_COSTLY:
+        return f"{costly} counted repetitions and classes of Unicode; {MAX_COSTLY} are accepted"
     try:
-        return re2.compile(pattern, options)
+        re2.compile(pattern, _OPTIONS)
     except re2.error as error:
         reason = error.args[0] if error.args else ""
-        raise RegexError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
+        return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+    return None
 
 
 def is_large(patterns: Sequence[str], texts: Sequence[str]) -> bool:
