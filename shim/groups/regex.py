@@ -7,7 +7,7 @@ name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ MAX_PATTERN: Final = 4096
 MAX_COSTLY: Final = 64
 """Counted repetitions and classes of Unicode in a pattern. Kafka has no bound.
 
-The library compiles under the interpreter's lock, so everybody waits, in another thread too: up to 0.4 ms for each of
+The library compiles under the interpreter's lock, so all clients wait, in another thread too: up to 0.4 ms for each of
 them, and 10 ms for the rest of a pattern.
 """
 _REMEMBERED: Final = 128
@@ -27,10 +27,14 @@ MAX_MEMORY: Final = 2**20
 """Bytes of a compiled pattern and of its matching."""
 LARGE: Final = 500_000
 """Steps from which on another thread matches. A step takes about 10 ns at most, far less with most patterns."""
+PART: Final = 1_000_000
+"""Steps of a part, after which other computations go on."""
 MAX_STEPS: Final = 50_000_000
 """Steps of one match, where texts may be long: a match cannot be interrupted, and the end of the process waits."""
 _STEPS_TO_BEGIN: Final = 250
 """Steps that matching one text costs beside its characters."""
+_STEPS_OF_A_PATTERN: Final = PART // 10
+"""Steps to compile any pattern."""
 _STEPS_TO_COMPILE: Final = 60
 """Steps to compile an instruction of a pattern."""
 _NAMES_IN_STEP: Final = 64
@@ -63,7 +67,7 @@ def compiled(pattern: str) -> Any:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _refusal(pattern: str) -> str | None:
-    """Return the reason to refuse a pattern: a client that repeats it costs nobody its compilation."""
+    """Return the reason to refuse a pattern: its repetition is not compiled again."""
     syntax = _QUOTED.sub("", pattern)
     if _ANY_BYTE.search(syntax):
         # RE2 knows it, RE2J does not.
@@ -110,11 +114,36 @@ def _instructions(pattern: str) -> int:
     return int(program.programsize * (_NAMES_IN_STEP + program.groups) // _NAMES_IN_STEP)
 
 
-def matches(pattern: str, texts: Iterable[str]) -> frozenset[str]:
-    """Return the texts that the pattern matches; none if the pattern is invalid here, though a newer coordinator
-    accepted it."""
-    try:
-        match = compiled(pattern).fullmatch
-    except RegexError:
-        return frozenset()
-    return frozenset(text for text in texts if match(text))
+class Matching:
+    """The texts that each of some patterns matches, in parts of `PART` steps. `found` has the patterns that are done.
+
+    A pattern that is invalid here matches nothing, though a newer coordinator accepted it.
+    """
+
+    def __init__(self, patterns: Iterable[str], texts: Sequence[str]) -> None:
+        self.found: dict[str, frozenset[str]] = {}
+        self._parts = self._match(patterns, texts)
+
+    def go_on(self) -> bool:
+        """Do one part; return True if more are left."""
+        return next(self._parts, False)
+
+    def _match(self, patterns: Iterable[str], texts: Sequence[str]) -> Iterator[bool]:
+        steps = 0
+        for pattern in patterns:
+            steps += _STEPS_OF_A_PATTERN
+            matched: list[str] = []
+            instructions = _instructions(pattern)
+            if instructions:
+                match = compiled(pattern).fullmatch
+                for text in texts:
+                    if match(text):
+                        matched.append(text)
+                    steps += _STEPS_TO_BEGIN + instructions * len(text.encode())
+                    if steps >= PART:
+                        steps = 0
+                        yield True
+            self.found[pattern] = frozenset(matched)
+            if steps >= PART:
+                steps = 0
+                yield True
