@@ -66,7 +66,7 @@ async def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -
     description = group.describe()
     due_ms = description.assignment_due_ms
     left_ms = 0 if due_ms is None else due_ms - shard.wall_ms(cluster.clock())
-    described = {
+    facts = {
         **summary(node, group),
         "partition": shard.partition,
         "assignment_epoch": description.assignment_epoch,
@@ -80,7 +80,7 @@ async def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -
         "heartbeat_bound_ms": description.heartbeat_bound_ms,
         "topology": [asdict(node) for node in description.topology],
     }
-    return described | {
+    return facts | {
         "members": await _in_turns(_member(member) for member in description.members),
         "offsets": await _in_turns(
             {
@@ -105,11 +105,11 @@ async def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -
 
 async def _in_turns(each: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return all of them, with a turn for other tasks now and then."""
-    made: list[dict[str, Any]] = []
+    whole: list[dict[str, Any]] = []
     while part := list(islice(each, TURN)):
-        made += part
+        whole += part
         await trio.lowlevel.checkpoint()
-    return made
+    return whole
 
 
 def _lag(cluster: Cluster, topic: str, partition: int, offset: int | None = None) -> int | None:

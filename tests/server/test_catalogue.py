@@ -53,7 +53,7 @@ async def test_others_go_on_between_the_steps_of_a_change(monkeypatch: pytest.Mo
     ids = count(1)
     topics = Topics([Node(1, "host", 9092)], Settings(), lambda: next(ids).to_bytes(16))
     store = Kept()
-    made = catalogue.Catalogue(
+    shared = catalogue.Catalogue(
         cast(SharedStore, store),
         topics,
         trio.current_time,
@@ -70,7 +70,7 @@ async def test_others_go_on_between_the_steps_of_a_change(monkeypatch: pytest.Mo
             turns += 1
 
     async with trio.open_nursery() as nursery:
-        await nursery.start(made.run, {"orders": 3})
+        await nursery.start(shared.run, {"orders": 3})
         nursery.start_soon(others)
         for name in ("apply", "describe", "changes"):
             noted(name)
@@ -80,7 +80,7 @@ async def test_others_go_on_between_the_steps_of_a_change(monkeypatch: pytest.Mo
                 steps.append(("rule", turns))
                 draft.declare("payments", 2)
 
-        made.change(cast(Any, Change()), None)
+        shared.change(cast(Any, Change()), None)
         while topics.named("payments") is None:
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()

@@ -2,7 +2,7 @@
 
 A step is the work of a server between two looks at its sockets. It is counted in calls of functions and not in
 time, so the verdict does not depend on the machine; its memory in bytes that Python takes. Both grow evenly with the
-elements of a request, and are continued to as many elements as the API accepts. A new API joins by itself;
+elements of a request, and are continued to the elements that the API accepts. A new API joins by itself;
 `python -m bench.limits` measures the whole requests in time.
 """
 
@@ -28,7 +28,7 @@ CALLS: Final = 500_000
 CALLS_OF_MANY: Final = 2_000_000
 """The same for requests that name all partitions of a client."""
 SIZES: Final = (64, 128, 256)
-"""Elements of three requests: the second has as many more than the first as half of what the third has more."""
+"""Elements of three requests."""
 FORMS: Final = ("distinct", "same", "deep")
 
 
@@ -79,7 +79,7 @@ def memory(data: bytes) -> int:
 
 
 def continued(of_sizes: list[int], elements: int) -> float:
-    """Return the figure of so many elements from those of `SIZES`. Fails if it does not grow evenly."""
+    """Return the figure of so many elements from those of `SIZES`. Fails if they do not grow evenly."""
     small, middle, large = of_sizes
     first, second = (middle - small) / (SIZES[1] - SIZES[0]), (large - middle) / (SIZES[2] - SIZES[1])
     assert second <= 1.5 * max(first, 0) + 5, f"{of_sizes} grows faster than the elements"
@@ -93,7 +93,7 @@ SERVED: Final = [each for each in served() if each[0] not in SCRAM]
 @pytest.fixture(autouse=True)
 def one_part_a_turn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(parts, "TURN", -1.0)
-    # A collection would free what others have left.
+    # A collection would free objects of other tests.
     gc.disable()
     yield
     gc.enable()

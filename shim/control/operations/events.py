@@ -164,10 +164,10 @@ def _story(workbench: Workbench, query: StoryQuery) -> Response:
 
 def story_of(workbench: Workbench, group: str | None = None, since: int = 0) -> Response:
     """Answer with the story of a group, or of all, in pieces, so that clients are served in between."""
-    return Streamed(_told(workbench.story_pieces(group, since)), "application/json")
+    return Streamed(_parts(workbench.story_pieces(group, since)), "application/json")
 
 
-async def _told(pieces: Iterator[list[str]]) -> AsyncGenerator[bytes, None]:
+async def _parts(pieces: Iterator[list[str]]) -> AsyncGenerator[bytes, None]:
     yield b'{"story":['
     separator = b""
     for lines in pieces:
