@@ -47,6 +47,9 @@ class MemoryStore:
     def probe(self) -> None:
         """Do nothing: it can always take a batch."""
 
+    def look(self) -> None:
+        """Do nothing: it cannot be lost."""
+
     def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
         # A copy, because replaying may write: it deletes offsets that have expired.
         self._merge(partition)

@@ -162,6 +162,9 @@ class PostgresStore:
             connection.execute("INSERT INTO kafka_shim_records VALUES (%s, %s, %s)", (*place, token_bytes(PROBE_BYTES)))
             connection.execute("DELETE FROM kafka_shim_records WHERE partition = %s AND key = %s", place)
 
+    def look(self) -> None:
+        """Do nothing: the renewal of leases notices a lost server."""
+
     def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
         """Yield the live records of a partition that this process has claimed."""
         with self._data as connection:

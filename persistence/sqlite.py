@@ -118,10 +118,10 @@ class SqliteStore:
             return None
         return status.st_dev, status.st_ino
 
-    def _look(self) -> None:
-        """Raise StoreError if the file was removed or replaced: what is written now would be gone at the next start."""
+    def look(self) -> None:
+        """Raise StoreError if the file was removed or replaced: new records would be lost at the next start."""
         self._looked = time.monotonic()
-        if self._present() != self._place:
+        if self._opened() and self._present() != self._place:
             self.close()
             self._failure = self._refuse(
                 "was removed or replaced while it was open, and is written no more: stop the server, put the file back"
@@ -194,7 +194,7 @@ class SqliteStore:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._opened()
         if time.monotonic() - self._looked > LOOK_SECONDS:
-            self._look()
+            self.look()
         try:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
@@ -276,7 +276,7 @@ def _delete(rows: int) -> str:
 def _run(connection: sqlite3.Connection, statement: Callable[[int], str], rows: list[Any]) -> None:
     """Run statements over all rows, in as few calls as a small number of prepared sizes allows.
 
-    Sizes are powers of two. The last statement is padded with copies of its last row, which change nothing.
+    Sizes are powers of two. The last statement is padded with copies of its last row; they change nothing.
     """
     at = 0
     remaining = len(rows)

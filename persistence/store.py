@@ -92,7 +92,7 @@ def unwritable(batch: Iterable[Entry]) -> list[Entry]:
 class Store(Protocol):
     """Place of the records. Every method may raise `StoreError`.
 
-    `write`, `probe` and `load` are called from one thread at a time, not always the same one.
+    `write`, `probe`, `look` and `load` are called from one thread at a time, not always the same one.
     """
 
     durable_at_once: bool
@@ -106,6 +106,10 @@ class Store(Protocol):
 
     def probe(self) -> None:
         """Write `PROBE_BYTES` and remove them, durably: return if the store can take a batch. No `load` shows them."""
+
+    def look(self) -> None:
+        """Return if the store is there still, as far as it shows without a write: a server without clients writes
+        nothing. It takes microseconds."""
 
     def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
         """Yield the live `(key, value)` pairs of a partition, in no particular order."""

@@ -5,8 +5,9 @@ It reads the state of the groups, decodes the consumer protocol's bytes, and cha
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
+from itertools import islice
 from typing import Any, Final
 
 import trio
@@ -17,7 +18,7 @@ from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.node import Node
 
 TURN: Final = 200
-"""Groups to read before other tasks get a turn."""
+"""Groups, members or offsets to read before other tasks get a turn."""
 
 
 async def each_group(cluster: Cluster) -> AsyncIterator[tuple[Node, Group]]:
@@ -55,15 +56,17 @@ async def described(cluster: Cluster, group_id: str) -> dict[str, Any] | None:
         shard = node.groups.shards.get(shard.partition)
         if shard is None or group_id not in shard.groups:
             return None
-    return _described(cluster, node, shard, shard.groups[group_id])
+    return await _described(cluster, node, shard, shard.groups[group_id])
 
 
-def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -> dict[str, Any]:
-    offsets = shard.offsets.of(group.group_id)
+async def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -> dict[str, Any]:
+    # A copy, because members and offsets may change while the long lists are made.
+    offsets = {topic: dict(by_partition) for topic, by_partition in shard.offsets.of(group.group_id).items()}
+    owned = owned_partitions(group)
     description = group.describe()
     due_ms = description.assignment_due_ms
     left_ms = 0 if due_ms is None else due_ms - shard.wall_ms(cluster.clock())
-    return {
+    facts = {
         **summary(node, group),
         "partition": shard.partition,
         "assignment_epoch": description.assignment_epoch,
@@ -72,9 +75,14 @@ def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -> dict
         "rebalance": None
         if description.cause is None
         else {"cause": description.cause, "trigger": description.trigger, "dropped": description.dropped},
-        "members": [_member(member) for member in description.members],
         "pending_members": description.pending_members,
-        "offsets": [
+        "ephemeral": description.ephemeral,
+        "heartbeat_bound_ms": description.heartbeat_bound_ms,
+        "topology": [asdict(node) for node in description.topology],
+    }
+    return facts | {
+        "members": await _in_turns(_member(member) for member in description.members),
+        "offsets": await _in_turns(
             {
                 "topic": topic,
                 "partition": partition,
@@ -86,16 +94,22 @@ def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -> dict
             }
             for topic, by_partition in sorted(offsets.items())
             for partition, value in sorted(by_partition.items())
-        ],
-        "uncommitted": [
+        ),
+        "uncommitted": await _in_turns(
             {"topic": topic, "partition": partition, "lag": _lag(cluster, topic, partition)}
-            for topic, partition in sorted(owned_partitions(group))
+            for topic, partition in sorted(owned)
             if partition not in offsets.get(topic, {})
-        ],
-        "ephemeral": description.ephemeral,
-        "heartbeat_bound_ms": description.heartbeat_bound_ms,
-        "topology": [asdict(node) for node in description.topology],
+        ),
     }
+
+
+async def _in_turns(each: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return all of them, with a turn for other tasks now and then."""
+    whole: list[dict[str, Any]] = []
+    while part := list(islice(each, TURN)):
+        whole += part
+        await trio.lowlevel.checkpoint()
+    return whole
 
 
 def _lag(cluster: Cluster, topic: str, partition: int, offset: int | None = None) -> int | None:

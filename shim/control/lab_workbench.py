@@ -7,7 +7,7 @@ It joins waits, faults and barriers, time, brokers and rewinds. The HTTP control
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import count
 from math import inf
@@ -99,13 +99,12 @@ class LabWorkbench(TopicData, Workbench):
         """Make the waits for a group."""
         return GroupWaits(self.cluster, self.history, self.conditions, name)
 
-    def story(self, group: str | None = None, since: int = 0) -> list[str]:
-        """See `Workbench.story`; it has brokers that went down too, and records if `data_events` is on."""
+    def _lines(self, group: str | None, since: int) -> Iterator[list[str]]:
+        """The lines of the story, with brokers that went down too, and with records if `data_events` is on."""
         # Imported here: most tests pass, and no one reads their story.
-        from kafka_shim.lab.narration import story
+        from kafka_shim.lab.narration import pieces
 
-        lines = story(self.history, group, since)
-        return lines if since >= self.history.forgotten else [self.gap(), *lines]
+        return pieces(self.history, group, since)
 
     def data_events(self, on: bool = True) -> None:
         """Let Produce, Fetch and ListOffsets have `exchange` events from now on, or no more.

@@ -6,7 +6,7 @@ is imported at its first use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -61,15 +61,23 @@ class Workbench:
 
     def story(self, group: str | None = None, since: int = 0) -> list[str]:
         """Return the story of a group, or of all, after the event of number `since`, as lines for a person."""
+        return [line for piece in self.story_pieces(group, since) for line in piece]
+
+    def story_pieces(self, group: str | None = None, since: int = 0) -> Iterator[list[str]]:
+        """Yield the story until now in pieces of a few milliseconds; clients may be served in between."""
+        for lines in self._lines(group, since):
+            if since < self.history.forgotten:
+                since = self.history.forgotten
+                yield [f"(the oldest {self.history.dropped[0]:,} events are forgotten)"]
+            yield lines
+
+    def _lines(self, group: str | None, since: int) -> Iterator[list[str]]:
         # Imported here: most tests pass, and no one reads their story.
-        from kafka_shim.why.narration import story
+        from kafka_shim.why.narration import Narrator
 
-        lines = story(self.history.since(since, group))
-        return lines if since >= self.history.forgotten else [self.gap(), *lines]
-
-    def gap(self) -> str:
-        """Return the line of a story for events that are forgotten."""
-        return f"(the oldest {self.history.dropped[0]:,} events are forgotten)"
+        narrator = Narrator()
+        for piece in self.history.pieces(since, group):
+            yield [str(line) for _, now, event in piece for line in narrator.lines(event, now)]
 
     def trace_header(self) -> dict[str, Any]:
         """Return the first event of a trace, without its number and times."""

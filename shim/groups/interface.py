@@ -43,18 +43,31 @@ class Refusal(Exception):
         self.message = message
 
 
+class More:
+    """Type of `MORE`: a computation has more parts."""
+
+
+MORE: Final = More()
+
+
 class Computation(Protocol):
     """Computation that takes too long for the event loop. It has copies of all its inputs."""
 
     def compute(self) -> Any:
-        """Return the result. Runs in another thread, without side effects, and depends only on this object."""
+        """Return the result, or `MORE` after a part: other computations go on, then it is called again.
 
-    def stop(self) -> None:
-        """Make `compute` return soon with any result: the process ends. For libraries in other languages, which would
-        run on."""
+        Runs in another thread, without effects on others, and depends only on this object.
+        """
 
     def finish(self, result: Any, now: float) -> None:
         """Use the result, in the thread of the rules; the result is the exception if `compute` raised one."""
+
+
+def whole(computation: Computation) -> Any:
+    """Compute all parts at once; return the result."""
+    while (result := computation.compute()) is MORE:
+        pass
+    return result
 
 
 class GroupComputation(Computation, Protocol):

@@ -7,7 +7,7 @@ name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,14 +15,26 @@ import re2
 
 MAX_PATTERN: Final = 4096
 """Characters of a pattern. Kafka has no bound, but a compiler needs a second for some patterns of 26,000 characters."""
+MAX_COSTLY: Final = 64
+"""Counted repetitions and classes of Unicode in a pattern. Kafka has no bound.
+
+The library compiles under the interpreter's lock, so all clients wait, in another thread too: up to 0.4 ms for each of
+them, and 10 ms for the rest of a pattern.
+"""
+_REMEMBERED: Final = 128
+"""Refused patterns that are remembered, and as many compiled ones, by the library: a compiled one takes 0.25 MiB."""
 MAX_MEMORY: Final = 2**20
 """Bytes of a compiled pattern and of its matching."""
 LARGE: Final = 500_000
 """Steps from which on another thread matches. A step takes about 10 ns at most, far less with most patterns."""
+PART: Final = 1_000_000
+"""Steps of a part, after which other computations go on."""
 MAX_STEPS: Final = 50_000_000
 """Steps of one match, where texts may be long: a match cannot be interrupted, and the end of the process waits."""
 _STEPS_TO_BEGIN: Final = 250
 """Steps that matching one text costs beside its characters."""
+_STEPS_OF_A_PATTERN: Final = PART // 10
+"""Steps to compile any pattern."""
 _STEPS_TO_COMPILE: Final = 60
 """Steps to compile an instruction of a pattern."""
 _NAMES_IN_STEP: Final = 64
@@ -33,28 +45,42 @@ class RegexError(ValueError):
     """Invalid pattern: INVALID_REGULAR_EXPRESSION (128). The message is the reason."""
 
 
+_OPTIONS: Final = re2.Options()
+_OPTIONS.max_mem = MAX_MEMORY
+# Without groups the fast algorithms of the library suffice more often. Groups with a name remain.
+_OPTIONS.never_capture = True
+_OPTIONS.log_errors = False
 _QUOTED: Final = re.compile(r"\\\\|\\Q.*?(?:\\E|$)", re.DOTALL)
 _ANY_BYTE: Final = re.compile(r"\\C")
+_COSTLY: Final = re.compile(r"\\p|(?<!\\x){\d", re.IGNORECASE)
 
 
-@lru_cache(maxsize=1024)
 def compiled(pattern: str) -> Any:
     """Compile a pattern. Raises `RegexError`."""
     if len(pattern) > MAX_PATTERN:
         raise RegexError(f"pattern of {len(pattern)} characters; {MAX_PATTERN} are accepted")
-    if _ANY_BYTE.search(_QUOTED.sub("", pattern)):
+    reason = _refusal(pattern)
+    if reason is not None:
+        raise RegexError(reason)
+    return re2.compile(pattern, _OPTIONS)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _refusal(pattern: str) -> str | None:
+    """Return the reason to refuse a pattern: its repetition is not compiled again."""
+    syntax = _QUOTED.sub("", pattern)
+    if _ANY_BYTE.search(syntax):
         # RE2 knows it, RE2J does not.
-        raise RegexError("invalid escape sequence: `\\C`")
-    options = re2.Options()
-    options.max_mem = MAX_MEMORY
-    # Without groups the fast algorithms of the library suffice more often. Groups with a name remain.
-    options.never_capture = True
-    options.log_errors = False
+        return "invalid escape sequence: `\\C`"
+    costly = len(_COSTLY.findall(syntax))
+    if costly > MAX_COSTLY:
+        return f"{costly} counted repetitions and classes of Unicode; {MAX_COSTLY} are accepted"
     try:
-        return re2.compile(pattern, options)
+        re2.compile(pattern, _OPTIONS)
     except re2.error as error:
         reason = error.args[0] if error.args else ""
-        raise RegexError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
+        return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+    return None
 
 
 def is_large(patterns: Sequence[str], texts: Sequence[str]) -> bool:
@@ -88,11 +114,36 @@ def _instructions(pattern: str) -> int:
     return int(program.programsize * (_NAMES_IN_STEP + program.groups) // _NAMES_IN_STEP)
 
 
-def matches(pattern: str, texts: Iterable[str]) -> frozenset[str]:
-    """Return the texts that the pattern matches; none if the pattern is invalid here, though a newer coordinator
-    accepted it."""
-    try:
-        match = compiled(pattern).fullmatch
-    except RegexError:
-        return frozenset()
-    return frozenset(text for text in texts if match(text))
+class Matching:
+    """The texts that each of some patterns matches, in parts of `PART` steps. `found` has the patterns that are done.
+
+    A pattern that is invalid here matches nothing, though a newer coordinator accepted it.
+    """
+
+    def __init__(self, patterns: Iterable[str], texts: Sequence[str]) -> None:
+        self.found: dict[str, frozenset[str]] = {}
+        self._parts = self._match(patterns, texts)
+
+    def go_on(self) -> bool:
+        """Do one part; return True if more are left."""
+        return next(self._parts, False)
+
+    def _match(self, patterns: Iterable[str], texts: Sequence[str]) -> Iterator[bool]:
+        steps = 0
+        for pattern in patterns:
+            steps += _STEPS_OF_A_PATTERN
+            matched: list[str] = []
+            instructions = _instructions(pattern)
+            if instructions:
+                match = compiled(pattern).fullmatch
+                for text in texts:
+                    if match(text):
+                        matched.append(text)
+                    steps += _STEPS_TO_BEGIN + instructions * len(text.encode())
+                    if steps >= PART:
+                        steps = 0
+                        yield True
+            self.found[pattern] = frozenset(matched)
+            if steps >= PART:
+                steps = 0
+                yield True

@@ -51,6 +51,10 @@ class BreakableStore:
             raise StoreError("The test lets the store fail.", self._error)
         self._store.probe()
 
+    def look(self) -> None:
+        """See `Store.look`."""
+        self._store.look()
+
     def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
         """See `Store.load`."""
         return self._store.load(partition)

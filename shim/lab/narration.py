@@ -4,7 +4,7 @@ ListOffsets if their events are on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kafka_shim.apis.readable import readable
@@ -45,21 +45,27 @@ class LabNarrator(Narrator):
                 return super()._exchange(event)
 
 
-def story(history: EventHistory, group: str | None = None, since: int = 0) -> list[str]:
-    """Return the story of a group, or of all, after the event of number `since`, as readable lines.
+def story(history: EventHistory, group: str | None = None) -> list[str]:
+    """Return the story of a group, or of all, as readable lines."""
+    return [line for piece in pieces(history, group) for line in piece]
+
+
+def pieces(history: EventHistory, group: str | None = None, since: int = 0) -> Iterator[list[str]]:
+    """Yield the story of a group, or of all, after the event of number `since`, as readable lines in pieces.
 
     That of a group has the records of clients that were its members.
     """
     narrator, clients = LabNarrator(), set[str]()
-    lines = []
-    for _, now, event in history.since(since, group, others=True):
-        if event.get("group") and event.get("client_id"):
-            clients.add(event["client_id"])
-        is_of_data = event["event"] == "exchange" and event["api"] in DATA_APIS
-        its_own = event.get("group") or event["event"] == "broker" or (is_of_data and event["client_id"] in clients)
-        if group is None or its_own:
-            lines += narrator.lines(event, now)
-    return [str(line) for line in lines]
+    for piece in history.pieces(since, group, others=True):
+        lines = []
+        for _, now, event in piece:
+            if event.get("group") and event.get("client_id"):
+                clients.add(event["client_id"])
+            is_of_data = event["event"] == "exchange" and event["api"] in DATA_APIS
+            its_own = event.get("group") or event["event"] == "broker" or (is_of_data and event["client_id"] in clients)
+            if group is None or its_own:
+                lines += narrator.lines(event, now)
+        yield [str(line) for line in lines]
 
 
 def _places(topics: list[Any], name: str, parts: str, index: str, value: str) -> list[tuple[str, Any]]:

@@ -201,8 +201,12 @@ class Catalogue:
             while True:
                 await self._read()
                 draft, self._draft = self._drafted(), None
+                # Each takes milliseconds with thousands of topics: others are served in between. The draft is ours.
+                await trio.lowlevel.checkpoint()
                 result = rule(draft)
+                await trio.lowlevel.checkpoint()
                 documents = describe(draft)
+                await trio.lowlevel.checkpoint()
                 changed = changes(self._documents, documents)
                 if not changed:
                     self._draft = draft

@@ -1,4 +1,7 @@
-"""Long computations in a worker thread, one after another, outside the event loop.
+"""Long computations in a worker thread, one part at a time, outside the event loop.
+
+The next part is that of the computation with the fewest parts behind it: a short one waits for one part of a long one.
+More threads would share the interpreter's lock with the event loop, and each would take its share from all clients.
 
 The rules choose the computations and apply the results. A journal notes the moment of each result, so a replay computes
 it again and delivers it at that moment.
@@ -14,12 +17,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import trio
 
 from kafka_shim.groups.assignors.spec import AssignorError
-from kafka_shim.groups.interface import Computation
+from kafka_shim.groups.interface import MORE, Computation
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.server.failures import Border, Failures
 from kafka_shim.server.journal import Inputs
@@ -29,6 +33,14 @@ log: Final = logging.getLogger("kafka_shim.server")
 SWITCH_SECONDS: Final = 0.0005
 STOP_SECONDS: Final = 2.0
 """Seconds that the end of the process waits for a computing thread."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Computation with the number of its parts that have begun."""
+
+    computation: Computation
+    parts: int = 0
 
 
 class Computations:
@@ -50,7 +62,7 @@ class Computations:
         self._settle = settle
         self._failures = failures
         self._inputs = inputs
-        self._waiting: dict[int, Computation] = {}
+        self._waiting: dict[int, _Waiting] = {}
         self._numbers = 0
         self._more = trio.Event()
 
@@ -59,7 +71,7 @@ class Computations:
         computations, self._outbox.computations = self._outbox.computations, []
         for each in computations:
             self._numbers += 1
-            self._waiting[self._numbers] = each
+            self._waiting[self._numbers] = _Waiting(each)
         self._more.set()
 
     async def run(self) -> None:
@@ -68,17 +80,19 @@ class Computations:
             await self._more.wait()
             self._more = trio.Event()
             while self._waiting:
-                number = min(self._waiting)
+                number = min(self._waiting, key=lambda each: (self._waiting[each].parts, each))
                 with switching_often():
-                    result = await self._elsewhere(number)
+                    result = await self._elsewhere(self._waiting[number])
+                if result is MORE:
+                    continue
                 now = self._clock()
                 self._check(now)
                 with self._inputs.input("computed", now, number=number):
                     self.finish(number, result, now)
                 self._settle(now)
 
-    async def _elsewhere(self, number: int) -> Any:
-        """Return the result from a worker thread.
+    async def _elsewhere(self, waiting: _Waiting) -> Any:
+        """Return the result of a part from a worker thread.
 
         A thread inside a library aborts the process when the interpreter ends, so a cancelled caller waits for the
         thread, up to a limit.
@@ -90,9 +104,9 @@ class Computations:
         async def compute() -> None:
             with limit:
                 try:
-                    results.append(await trio.to_thread.run_sync(self.result, number, abandon_on_cancel=True))
+                    results.append(await trio.to_thread.run_sync(self._part, waiting, abandon_on_cancel=True))
                 except Exception as error:
-                    # The system has no thread left. `result` catches all errors of the computation itself.
+                    # The system has no thread left. `_part` catches all errors of the computation itself.
                     self._failures.note(Border.COMPUTATION, "the thread of a computation", error)
                     results.append(error)
             ended.set()
@@ -102,15 +116,20 @@ class Computations:
             try:
                 await ended.wait()
             except trio.Cancelled:
-                self._waiting[number].stop()
                 limit.deadline = trio.current_time() + STOP_SECONDS
                 raise
         return results[0]
 
     def result(self, number: int) -> Any:
-        """Compute; return the result or the exception."""
+        """Compute all parts; return the result or the exception."""
+        while (result := self._part(self._waiting[number])) is MORE:
+            pass
+        return result
+
+    def _part(self, waiting: _Waiting) -> Any:
+        waiting.parts += 1
         try:
-            return self._waiting[number].compute()
+            return waiting.computation.compute()
         except AssignorError as error:
             return error
         except Exception as error:
@@ -120,7 +139,7 @@ class Computations:
     def finish(self, number: int, result: Any, now: float) -> None:
         """Apply a result."""
         try:
-            self._waiting.pop(number).finish(result, now)
+            self._waiting.pop(number).computation.finish(result, now)
         except Exception as error:
             self._failures.note(Border.COMPUTATION, "what waited for a computation", error)
 

@@ -39,6 +39,8 @@ PROBE_SECONDS: Final = 1.0
 """Seconds between two probes of a store that has refused a batch."""
 SETTLE_AGAIN: Final = 0.05
 """Seconds until a tick after a batch is tried again, once it has raised."""
+LOOK_SECONDS: Final = 5.0
+"""Seconds between two looks at a store that blocks."""
 
 
 class Durability:
@@ -73,7 +75,7 @@ class Durability:
         self.batches = 0
         self.failures = 0
         self.failing = False
-        """True if the store refused the last batch, and no probe has succeeded since."""
+        """True if the store refused the last batch or is lost, and no probe has succeeded since."""
         self.on_durable: Callable[[Sequence[Entry]], None] | None = None
         """Called with the records of each stored batch, before answers show them."""
         self.check: Callable[[float], None] | None = None
@@ -291,16 +293,30 @@ class Durability:
                     _fail(exchange, ErrorCode.COORDINATOR_NOT_AVAILABLE, now)
 
     async def watch(self) -> None:
-        """Probe the store while it is failing, until cancelled: a server without clients is healthy again by itself."""
+        """Look at the store now and then, and probe it while it is failing, until cancelled: a server without clients
+        notices by itself that its store is lost, and that it is healthy again."""
         while True:
-            await self._troubled.wait()
+            with trio.move_on_after(inf if self.store.durable_at_once else LOOK_SECONDS):
+                await self._troubled.wait()
             self._troubled = trio.Event()
+            async with self._access:
+                if not self.failing:
+                    self._look()
             while self.failing:
                 await trio.sleep(PROBE_SECONDS)
                 async with self._access:
                     # A batch may have been written since.
                     if self.failing:
                         await self._probe()
+
+    def _look(self) -> None:
+        try:
+            self.store.look()
+        except StoreError as error:
+            log.error("%s", error)
+            self.failing = True
+        except Exception as error:
+            self._failures.note(Border.STORE, "a look at the store", error)
 
     async def _probe(self) -> None:
         try:

@@ -167,26 +167,36 @@ class EventHistory:
         name = shortened(group)
         return name in self._of_groups.groups or name in self._of_requests.groups
 
-    def since(self, number: int, group: str | None = None, *, others: bool = False) -> Iterator[Entry]:
-        """The events after `number`, of one group or of all; with `others` also those that are about no group."""
+    def since(self, number: int, group: str | None = None) -> Iterator[Entry]:
+        """The events after `number`, of one group or of all."""
         name = None if group is None else shortened(group)
         # Lists, because the caller may let new events come while it iterates.
         newer = merge(self._of_groups.newer(number), self._of_requests.newer(number), key=itemgetter(0))
         return (
             Entry(record.number, record.now, orjson.loads(record.line))
             for record in newer
-            if name is None or record.group == name or (others and not record.group)
+            if name is None or record.group == name
         )
 
-    def piece(self, after: int, group: str | None = None) -> tuple[list[Record], int]:
+    def pieces(self, after: int, group: str | None = None, *, others: bool = False) -> Iterator[list[Entry]]:
+        """Yield the events after the number `after` until now in pieces; see `piece`.
+
+        New events may come in between, and old ones may be forgotten: a piece is read when it is asked for.
+        """
+        last = self.seen
+        while after < last:
+            records, after = self.piece(after, group, others=others)
+            yield [Entry(each.number, each.now, orjson.loads(each.line)) for each in records if each.number <= last]
+
+    def piece(self, after: int, group: str | None = None, *, others: bool = False) -> tuple[list[Record], int]:
         """Some of the events after the number `after`, of one group or of all, and the number of the last event
-        that it read. All readers get the same records."""
+        that it read. With `others` also those that are about no group. All readers get the same records."""
         name = None if group is None else shortened(group)
         records: list[Record] = []
         size = 0
         for record in merge(self._of_groups.after(after), self._of_requests.after(after), key=itemgetter(0)):
             size += len(record.line) + _OVERHEAD
-            if name is None or record.group == name:
+            if name is None or record.group == name or (others and not record.group):
                 records.append(record)
             if size > PIECE_BYTES:
                 return records, record.number

@@ -5,7 +5,7 @@ It takes the events of `docs/trace.md`, from a running server or from a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis.readable import LONGEST_LINE, readable
@@ -256,12 +256,6 @@ _ERRORS_OF_COMMITS: Final = {
     16: "NOT_COORDINATOR (16)",
 }
 """Other requests are retried, and the result of that shows; a commit may be lost."""
-
-
-def story(entries: Iterable[tuple[int, float, Mapping[str, Any]]]) -> list[str]:
-    """Return the lines of events, each given with its number and its time in seconds."""
-    narrator = Narrator()
-    return [str(line) for _, now, event in entries for line in narrator.lines(event, now)]
 
 
 def _owned(owned: Mapping[str, list[int]] | int) -> str:

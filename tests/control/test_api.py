@@ -1,15 +1,19 @@
 """The control API over HTTP: operations, refusals and the token."""
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, get_args
 
 import httpx
 import pytest
+import trio
 from confluent_kafka import Consumer
 
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_shim.control.api import operations
+from kafka_shim.control.groups import TURN, described
 from kafka_shim.control.openapi import openapi
 from kafka_shim.control.operations.groups import GroupState, GroupType
 from kafka_shim.control.server import serve_control
@@ -17,7 +21,9 @@ from kafka_shim.experiments.registered.kind import KIND as REGISTERED
 from kafka_shim.groups.kinds import KINDS
 from kafka_shim.lab.killed import Killed
 from kafka_shim.persistence.batch import Batch, Record
+from kafka_shim.server.cluster import Cluster
 from kafka_shim.testing import CoordinatorServer, open_coordinator, polling
+from tests.hostile.serving import Peer
 
 OPERATIONS = operations(lab=True)
 
@@ -38,6 +44,35 @@ def answer_to(http: httpx.Client, method: str, path: str, status: int = 200, **b
     answer = http.request(method, path, json=body if method == "POST" else None)
     assert answer.status_code == status, answer.text
     return answer.json()
+
+
+def test_a_group_with_many_offsets_is_described_in_turns() -> None:
+    partitions = [OffsetCommitRequestPartition(index, index) for index in range(2000)]
+
+    async def turns(cluster: Cluster) -> int:
+        count = 0
+
+        async def other() -> None:
+            nonlocal count
+            while True:
+                await trio.lowlevel.checkpoint()
+                count += 1
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other)
+            assert await described(cluster, "many") is not None
+            nursery.cancel_scope.cancel()
+        return count
+
+    with CoordinatorServer(topics={"wide": 2000}, control=True) as server:
+        host, _, port = server.bootstrap.partition(":")
+        with Peer(socket.create_connection((host, int(port)))) as peer:
+            topic = OffsetCommitRequestTopic("wide", partitions=partitions)
+            (answer,) = peer.ask(OffsetCommitRequest("many", topics=[topic]), 8).topics
+        assert {each.error_code for each in answer.partitions} == {0}
+        assert server.wait(turns, server.kit.cluster) > 2000 // TURN // 2
+        offsets = httpx.get(f"{server.control_url}/v1/groups/many").json()["offsets"]
+    assert [(each["partition"], each["offset"], each["lag"]) for each in offsets] == [(n, n, -n) for n in range(2000)]
 
 
 def test_a_group_is_awaited_rewound_and_deleted(server: CoordinatorServer, http: httpx.Client) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import httpx
 import pytest
@@ -114,3 +114,36 @@ def test_batches_have_the_same_events_in_fewer_messages(small: CoordinatorServer
     batched, batches = lines_and_messages("batches")
     assert batched[: len(events)] == events
     assert len(events) == messages > batches
+
+
+def created(server: CoordinatorServer, groups: Iterable[int]) -> None:
+    def create() -> None:
+        for number in groups:
+            server.kit.create_group(f"g{number}")
+
+    server.call(create)
+
+
+def test_a_story_is_told_in_pieces_that_clients_may_be_served_between(small: CoordinatorServer) -> None:
+    created(small, range(3000))
+    pieces = small.call(lambda: list(small.kit.story_pieces()))
+    assert len(pieces) > 10
+    assert max(map(len, pieces)) < 300
+    lines = [line for piece in pieces for line in piece]
+    assert len(lines) == 3000
+    assert httpx.get(f"{small.control_url}/v1/story").json() == {"story": lines}
+    one = httpx.get(f"{small.control_url}/v1/groups/g2900/story").json()
+    assert [line[8:] for line in one["story"]] == ["  g2900  the group is created"]
+
+
+def test_a_story_names_what_is_forgotten_while_it_is_told_and_ends_where_it_began(small: CoordinatorServer) -> None:
+    created(small, range(1000))
+    rest = small.call(small.kit.story_pieces)
+    first = small.call(lambda: next(rest))
+    small.kit.history.limit(100_000, KEPT)
+    created(small, range(1000, 1100))
+    gap, *lines = small.call(lambda: [line for piece in rest for line in piece])
+    assert "  g0  the group is created" in first[0]
+    assert gap == f"(the oldest {small.kit.history.dropped[0]:,} events are forgotten)"
+    assert "  g999  the group is created" in lines[-1]
+    assert len(first) + len(lines) < 1000

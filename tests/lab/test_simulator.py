@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kafka_shim.lab.client_assignors import Owned, cooperative_assignor, range_assignor, round_robin_assignor
+from kafka_shim.lab.narration import story as narrated
 from kafka_shim.testing import Manner, Network, Simulation
-from kafka_shim.why.narration import story as narrated
 
 
 def story(seed: int) -> list[str]:
@@ -18,7 +18,7 @@ def story(seed: int) -> list[str]:
     simulation.run(60)
     members[2].crash()
     simulation.run(120)
-    return narrated(simulation.history.since(0, "billing"))
+    return narrated(simulation.history, "billing")
 
 
 def test_the_same_seed_gives_the_same_events() -> None:

@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from kafka_shim.groups.interface import MORE, More
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.server.computations import SWITCH_SECONDS, Computations, switching_often
 from kafka_shim.server.failures import Failures
@@ -32,10 +33,6 @@ class Noted:
         if self.fails:
             raise ValueError(self.name)
         return self.name
-
-    def stop(self) -> None:
-        self.notes.append((f"stop {self.name}", threading.current_thread() is threading.main_thread()))
-        self.gate.set()
 
     def finish(self, result: Any, now: float) -> None:
         self.notes.append((f"finish {result}", threading.current_thread() is threading.main_thread()))
@@ -68,23 +65,86 @@ def test_computations_run_in_another_thread_and_finish_in_this_one() -> None:
     assert notes == [("compute one", False), ("finish one", True), ("compute two", False), ("finish two", True)]
 
 
-def test_end_of_the_process_stops_a_computation_and_waits_for_its_thread() -> None:
-    notes: list[tuple[str, bool]] = []
+class Parted:
+    """A computation of so many parts; it notes the name of each, and the first waits for `gate`."""
+
+    def __init__(self, name: str, parts: int, notes: list[str], gate: threading.Event | None = None) -> None:
+        self.name = name
+        self.parts = parts
+        self.notes = notes
+        self.gate = gate
+
+    def compute(self) -> str | More:
+        if self.gate is not None:
+            self.gate.wait()
+        self.notes.append(self.name)
+        self.parts -= 1
+        return MORE if self.parts else self.name
+
+    def finish(self, result: Any, now: float) -> None:
+        self.notes.append(f"finish {result}")
+
+
+def test_short_computations_wait_for_one_part_of_a_long_one() -> None:
+    notes: list[str] = []
     gate = threading.Event()
 
     async def main() -> None:
         outbox = Outbox()
-        inputs = Unjournaled()
-        computations = Computations(outbox, trio.current_time, lambda now: None, lambda now: None, Failures(), inputs)
-        outbox.computations = [Noted(gate, notes, "one")]
+        done = trio.Event()
+
+        def settle(now: float) -> None:
+            if "finish long" in notes:
+                done.set()
+
+        computations = Computations(outbox, trio.current_time, lambda now: None, settle, Failures(), Unjournaled())
+        outbox.computations = [Parted("long", 5, notes, gate)]
+        computations.take()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(computations.run)
+            await trio.testing.wait_all_tasks_blocked()
+            outbox.computations = [Parted("short", 1, notes), Parted("other", 2, notes)]
+            computations.take()
+            gate.set()
+            await done.wait()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert notes == [
+        "long", "short", "finish short", "other", "long", "other", "finish other", "long", "long", "long", "finish long"
+    ]  # fmt: skip
+
+
+def test_result_of_a_replay_has_all_parts() -> None:
+    notes: list[str] = []
+    outbox = Outbox()
+    computations = Computations(outbox, lambda: 0.0, lambda now: None, lambda now: None, Failures(), Unjournaled())
+    outbox.computations = [Parted("one", 3, notes)]
+    computations.take()
+    assert computations.result(1) == "one"
+    assert notes == ["one"] * 3
+
+
+def test_end_of_the_process_waits_for_the_thread_and_begins_no_other_part() -> None:
+    notes: list[str] = []
+    gate = threading.Event()
+
+    async def main() -> None:
+        outbox = Outbox()
+        computations = Computations(
+            outbox, trio.current_time, lambda now: None, lambda now: None, Failures(), Unjournaled()
+        )
+        outbox.computations = [Parted("one", 2, notes, gate)]
         computations.take()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(computations.run)
             await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            gate.set()
 
     trio.run(main)
-    assert notes == [("stop one", True), ("compute one", False)]
+    assert notes == ["one"]
 
 
 def test_a_computation_without_a_thread_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.persistence import sqlite
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
 from kafka_shim.persistence.sqlite import SqliteStore
+from kafka_shim.server import durability
 from kafka_shim.testing import CoordinatorServer
 from tests.server.conversation import fetch
 from tests.server.wire import Client
@@ -163,6 +164,18 @@ def test_a_removed_file_fails_commits_and_health(
         status, found = health(server)
         assert (status, found["store"]) == (503, "failed")
     assert "stop the server, put the file back or restore it from a copy" in caplog.text
+
+
+def test_a_server_without_clients_notices_that_its_file_is_removed(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(durability, "LOOK_SECONDS", 0.01)
+    with CoordinatorServer(store=store, topics={"t": MANY}, control=True) as server:
+        assert health(server)[0] == 200
+        store.path.rename(store.path.with_name("aside.db"))
+        until(lambda: health(server)[0] == 503)
+        assert health(server)[1]["store"] == "failed"
+    assert len([each for each in caplog.messages if "put the file back or restore it from a copy" in each]) == 1
 
 
 def test_a_read_only_file_keeps_all_acknowledged_commits(store: SqliteStore) -> None:

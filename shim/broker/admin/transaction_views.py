@@ -6,7 +6,6 @@ Sources: KIP-664, KIP-994, KIP-1152; Kafka's TransactionCoordinator and ReplicaM
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
 from typing import Final
 
 from kafka_shim.apis.describe_producers import (
@@ -27,9 +26,9 @@ from kafka_shim.apis.list_transactions import TransactionState as ListedTransact
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.topics import Topics, name_refusal
-from kafka_shim.groups.interface import PARKED, Parked
+from kafka_shim.groups.interface import MORE, PARKED, More, Parked, whole
 from kafka_shim.groups.outbox import Outbox
-from kafka_shim.groups.regex import RegexError, compiled, is_large, matches, takes_too_long
+from kafka_shim.groups.regex import Matching, RegexError, compiled, is_large, takes_too_long
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.transactional_ids import Status, Transaction
 
@@ -90,7 +89,7 @@ class TransactionViews:
         if outbox.offloads and is_large([pattern], listing.ids):
             outbox.computations.append(listing)
             return PARKED
-        return listing.answer(listing.compute())
+        return listing.answer(whole(listing))
 
     def _state(self, transactional_id: str) -> TransactionState:
         if not transactional_id:
@@ -125,16 +124,13 @@ class Listing:
         self._exchange = exchange
         self._response = response
         self._pattern = pattern
-        self._is_needed = True
+        self._matching = Matching([pattern], self.ids)
 
-    def compute(self) -> frozenset[str] | None:
+    def compute(self) -> frozenset[str] | More | None:
         """Return the ids that match; None if the pattern is too large for one of them."""
         if any(takes_too_long(self._pattern, each) for each in self.ids):
             return None
-        return matches(self._pattern, takewhile(lambda each: self._is_needed, self.ids))
-
-    def stop(self) -> None:
-        self._is_needed = False
+        return MORE if self._matching.go_on() else self._matching.found[self._pattern]
 
     def finish(self, result: frozenset[str] | Exception | None, now: float) -> None:
         self._outbox.reply_at_once(self._exchange, self.answer(result))

@@ -158,8 +158,25 @@ class Story(Answer, kw_only=True):
     story: list[str]
 
 
-def _story(workbench: Workbench, query: StoryQuery) -> Story:
-    return Story(story=workbench.story(None, query.since))
+def _story(workbench: Workbench, query: StoryQuery) -> Response:
+    return story_of(workbench, since=query.since)
+
+
+def story_of(workbench: Workbench, group: str | None = None, since: int = 0) -> Response:
+    """Answer with the story of a group, or of all, in pieces, so that clients are served in between."""
+    return Streamed(_parts(workbench.story_pieces(group, since)), "application/json")
+
+
+async def _parts(pieces: Iterator[list[str]]) -> AsyncGenerator[bytes, None]:
+    yield b'{"story":['
+    separator = b""
+    for lines in pieces:
+        if lines:
+            yield separator + orjson.dumps(lines)[1:-1]
+            separator = b","
+        else:
+            await trio.lowlevel.checkpoint()
+    yield b"]}"
 
 
 def _trace(workbench: Workbench) -> Response:

@@ -28,6 +28,7 @@ from kafka_shim.control.operation import (
     Timeout,
     TopicName,
 )
+from kafka_shim.control.operations.events import story_of
 from kafka_shim.control.problems import Problem
 from kafka_shim.control.streamed import Streamed
 from kafka_shim.control.workbench import Workbench
@@ -319,10 +320,10 @@ async def _rewind(workbench: Workbench, group: str, body: RewindGroup) -> GroupR
     return GroupRewound(group=group, removed=rewind.removed, over=over)
 
 
-def _story(workbench: Workbench, group: str) -> GroupStory:
+def _story(workbench: Workbench, group: str) -> Response:
     if not workbench.has_group(group):
         raise Problem(404, "GROUP_ID_NOT_FOUND", "There is no such group.")
-    return GroupStory(story=workbench.story(group))
+    return story_of(workbench, group)
 
 
 async def _why(workbench: Workbench, group: str) -> Response:

@@ -9,9 +9,7 @@ noticed at the next one. After Kafka's `maybeUpdateRegularExpressions` and `hand
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import Enum
-from itertools import takewhile
 from math import inf
 from typing import Final
 
@@ -22,8 +20,8 @@ from kafka_shim.groups.consumer.member import RESOLVED_HERE, Member, Reader, Res
 from kafka_shim.groups.consumer.states import TimerKind
 from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.records import Record
-from kafka_shim.groups.interface import Refusal
-from kafka_shim.groups.regex import RegexError, compiled, is_large, matches
+from kafka_shim.groups.interface import MORE, More, Refusal, whole
+from kafka_shim.groups.regex import Matching, RegexError, compiled, is_large
 from kafka_shim.trace.causes import Cause
 
 LEAST_INTERVAL_MS: Final = 10_000
@@ -108,7 +106,7 @@ def resolve(group: ConsumerGroup, now: float) -> None:
         group.resolves = True
         shard.outbox.computations.append(resolution)
     else:
-        resolution.finish(resolution.compute(), now)
+        resolution.finish(whole(resolution), now)
 
 
 class Resolution:
@@ -119,26 +117,17 @@ class Resolution:
 
     def __init__(self, group: ConsumerGroup, patterns: list[str], topics: list[str], wall_ms: int) -> None:
         self.group = group
-        self._patterns = patterns
-        self._topics = topics
+        self._matching = Matching(patterns, topics)
         self._wall_ms = wall_ms
-        self._is_needed = True
         self._with_news: set[str] = set()
         """The patterns of which a member now sees other topics."""
 
-    def compute(self) -> dict[str, ResolvedRegex]:
+    def compute(self) -> dict[str, ResolvedRegex] | More:
+        if self._matching.go_on():
+            return MORE
         return {
-            each: ResolvedRegex(matches(each, self._needed_topics()), RESOLVED_HERE, self._wall_ms)
-            for each in self._patterns
-            if self._is_needed
+            each: ResolvedRegex(topics, RESOLVED_HERE, self._wall_ms) for each, topics in self._matching.found.items()
         }
-
-    def _needed_topics(self) -> Iterator[str]:
-        """Return the topics as long as the result is needed: one pattern may take minutes for all of them."""
-        return takewhile(lambda topic: self._is_needed, self._topics)
-
-    def stop(self) -> None:
-        self._is_needed = False
 
     def _seen(self, pattern: str, matched: frozenset[str]) -> frozenset[str]:
         """Return the topics of a pattern that count for the group: with ACLs, those that a member may describe."""

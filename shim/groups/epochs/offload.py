@@ -55,9 +55,6 @@ class BlockingComputation(ABC):
     @abstractmethod
     def compute(self) -> Any: ...
 
-    def stop(self) -> None:
-        return  # A thread in Python code can be left when the process ends.
-
     def finish(self, result: Any, now: float) -> None:
         shard, queue = self.shard, self.queue
         if shard.computations.get(self.group_id) is not self:

@@ -8,7 +8,7 @@ from kafka_shim.apis.describe_producers import DescribeProducersRequest, Produce
 from kafka_shim.apis.describe_transactions import DescribeTransactionsRequest, TopicData, TransactionState
 from kafka_shim.apis.list_transactions import ListTransactionsRequest
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.interface import PARKED, Computation
+from kafka_shim.groups.interface import MORE, PARKED, Computation, whole
 from tests.broker.context import EPOCH_MS
 from tests.broker.transacting import Transacting
 
@@ -125,7 +125,7 @@ class TestList:
     def test_a_pattern_that_takes_long_is_matched_elsewhere(self, several: Transacting) -> None:
         several.init("a" * 10_000)
         computation = self.matched_elsewhere(several, "(.*a.*){50}|open-1")
-        computation.finish(computation.compute(), several.now)
+        computation.finish(whole(computation), several.now)
         (reply,) = several.outbox.replies
         assert reply.response.error_code == 0
         assert {each.transactional_id for each in reply.response.transaction_states} == {"a" * 10_000, "open-1"}
@@ -133,7 +133,7 @@ class TestList:
     def test_a_pattern_that_is_too_large_for_an_id_is_refused(self, several: Transacting) -> None:
         several.init("a" * 32_767)
         computation = self.matched_elsewhere(several, "(.*a.*){200}")
-        computation.finish(computation.compute(), several.now)
+        computation.finish(whole(computation), several.now)
         (reply,) = several.outbox.replies
         assert reply.response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
         assert reply.response.transaction_states == []
@@ -145,11 +145,12 @@ class TestList:
         assert reply.response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert reply.response.transaction_states == []
 
-    def test_matching_stops_when_the_process_ends(self, several: Transacting) -> None:
-        several.init("a" * 10_000)
+    def test_matching_has_a_part_for_so_many_steps(self, several: Transacting) -> None:
+        for number in range(3):
+            several.init("a" * (10_000 + number))
         computation = self.matched_elsewhere(several, "(.*a.*){50}")
-        computation.stop()
-        assert computation.compute() == frozenset()
+        assert computation.compute() is MORE
+        assert len(whole(computation)) == 3
 
     def test_while_any_are_loaded(self, several: Transacting) -> None:
         several.service.unload(0, several.now)

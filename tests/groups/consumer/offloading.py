@@ -15,7 +15,7 @@ from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtoco
 from kafka_shim.apis.join_group import error as join_refused
 from kafka_shim.groups import regex
 from kafka_shim.groups.consumer import target
-from kafka_shim.groups.interface import PARKED, Client
+from kafka_shim.groups.interface import PARKED, Client, whole
 from tests.groups.consumer.context import GROUP, HOST, Cluster
 from tests.groups.context import Reply, subscription
 
@@ -65,7 +65,7 @@ class Offloading(Cluster):
         computations, self.outbox.computations = self.outbox.computations, []
         assert computations
         for each in computations:
-            each.finish(each.compute(), self.now)
+            each.finish(whole(each), self.now)
         self.settle()
 
     def assigned(self) -> dict[str, int]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -12,9 +11,8 @@ from kafka_shim.apis.consumer_protocol import ConsumerProtocolAssignment, TopicP
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.groups.assignors.spec import AssignorError
 from kafka_shim.groups.consumer.migration.conversion import MANY_MEMBERS
-from kafka_shim.groups.consumer.patterns import Resolution
 from kafka_shim.groups.consumer.target import LARGE
-from kafka_shim.groups.interface import Computation
+from kafka_shim.groups.interface import MORE, Computation, whole
 from tests.groups.consumer.context import GROUP, Cluster
 from tests.groups.consumer.offloading import Offloading
 from tests.groups.consumer.safety import check_records
@@ -96,7 +94,7 @@ def test_waiting_requests_are_answered_when_the_partition_moves() -> None:
     cluster.settle()
     assert (b.error, c.error) == (E.NOT_COORDINATOR, E.NOT_COORDINATOR)
     for each in computations:
-        each.finish(each.compute(), cluster.now)
+        each.finish(whole(each), cluster.now)
     assert cluster.outbox.records == []
     assert cluster.outbox.replies == []
 
@@ -168,21 +166,15 @@ def test_an_ordinary_pattern_over_a_few_hundred_topics_is_resolved_at_once(patte
     assert not of_pattern(pattern, [f"topic-{number}-of-orders" for number in range(200)])
 
 
-def test_a_resolution_stops_within_a_pattern() -> None:
-    cluster = Offloading()
-    cluster.joins("a")
-    seen = []
-
-    def topics() -> Iterator[str]:
-        for number in range(100):
-            seen.append(number)
-            if number == 3:
-                resolution.stop()
-            yield f"t{number}"
-
-    resolution = Resolution(cluster.consumer_group, ["t.*", "t1.*"], cast("list[str]", topics()), 0)
-    resolution.compute()
-    assert seen == [0, 1, 2, 3]
+def test_a_resolution_has_a_part_for_so_many_steps() -> None:
+    topics = [f"{number:04}" + "a" * 240 for number in range(1000)]
+    (resolution,) = of_pattern("0((0|1|a)?){900}", topics)
+    parts = 0
+    while (result := resolution.compute()) is MORE:
+        parts += 1
+    assert parts > 10
+    ((_, resolved),) = result.items()
+    assert resolved.topics == frozenset(each for each in topics if set(each) <= set("01a"))
 
 
 def test_a_new_group_is_made_with_its_computed_assignment() -> None:
@@ -224,7 +216,7 @@ def test_requests_for_a_new_group_are_answered_when_the_partition_moves() -> Non
     cluster.settle()
     assert a.error == E.NOT_COORDINATOR
     for each in computations:
-        each.finish(each.compute(), cluster.now)
+        each.finish(whole(each), cluster.now)
     assert cluster.outbox.records == []
 
 
