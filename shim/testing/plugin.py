@@ -205,9 +205,9 @@ def _touches_kit(error: BaseException) -> bool:
 
 
 def _only_kit(error: BaseException) -> bool:
-    """Return True for an error with the remedy for a test's author, where no frame of the test or a fixture calls the kit.
+    """Return True for an error with the remedy for a test's author, if pytest called the kit, and no frame of the test.
 
-    Other plugins may call pytest above it, as pytest-asyncio does around each fixture.
+    Frames of other plugins may be above that, as of pytest-asyncio's hook around each fixture.
     """
     packages = [_package(each) for each in _frames(error.__traceback__)]
     if "kafka_shim" not in packages:

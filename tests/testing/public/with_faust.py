@@ -1,4 +1,4 @@
-"""A test that somebody asked for in public, for Faust. `test_frameworks.py` runs it."""
+"""The test of a public thread, for Faust. `test_frameworks.py` runs it."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def start(kafka_coordinator: CoordinatorServer, tmp_path: Path) -> Iterator[Star
     workers: list[subprocess.Popen[bytes]] = []
 
     def start(slow: str) -> subprocess.Popen[bytes]:
-        """Start a worker, which never ends its work on the order `slow`."""
+        """Start a worker; its work on the order `slow` never ends."""
         environment = os.environ | {"KAFKA": kafka_coordinator.bootstrap, "SLOW": slow}
         command = [sys.executable, "-m", "faust", "-A", "billing", "worker", "-l", "error"]
         workers.append(subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE))
@@ -57,7 +57,7 @@ def start(kafka_coordinator: CoordinatorServer, tmp_path: Path) -> Iterator[Star
 
 @pytest.mark.kafka_coordinator(topics={"orders": 1, "bills": 1})
 def test_an_offset_is_committed_past_a_record_in_work(kafka_coordinator: CoordinatorServer, start: Start) -> None:
-    """Faust 0.15.3 commits past a record that an agent still works on; the worker dies, and the record is lost.
+    """Faust 0.15.3 commits past a record in work; the worker dies, and the record is lost.
 
     https://github.com/faust-streaming/faust/pull/707 (Faust, 2026, still open)
     """
