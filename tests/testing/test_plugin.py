@@ -6,13 +6,23 @@ import sys
 import orjson
 import pytest
 
+from kafka_shim.testing import CoordinatorServer
+
 pytestmark = pytest.mark.second_stage("separate runs of pytest")
 
 pytest_plugins = ["pytester"]
 
 
+@pytest.fixture(scope="module")
+def imported() -> None:
+    """Import what a coordinator needs: pytester drops modules after a run, and a later one would have some twice."""
+    with CoordinatorServer(topics={"orders": 1}) as server:
+        server.puppet("billing", ["orders"])
+        server.group("billing").stable(members=1)
+
+
 @pytest.fixture
-def run(pytester: pytest.Pytester) -> pytest.Pytester:
+def run(imported: None, pytester: pytest.Pytester) -> pytest.Pytester:
     # By its module, and not by its entry point: an installation in place may be older than that.
     pytester.makeini(
         "[pytest]\naddopts = -p no:trio -p no:cacheprovider -p no:kafka-shim -p kafka_shim.testing.plugin"
