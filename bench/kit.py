@@ -1,9 +1,9 @@
 """The cost of the test kit: `python -m bench.kit`.
 
 One coordinator with one consumer of kafka-python that joins and gets its partitions: the total time, and the part of
-this project in it (start, stop, and CPU time of the coordinator's thread). The time that the plugin adds to `pytest
---version`, by alternate runs with and without it. Two hundred coordinators at once. A thousand members in an hour of
-simulated time.
+this project in it (start, stop, and CPU time of the coordinator's thread). A group of each kind, whose member crashes.
+The time that the plugin adds to `pytest --version`, by alternate runs with and without it. Two hundred coordinators at
+once. A thousand members in an hour of simulated time.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from itertools import product
 
 from kafka import KafkaConsumer
 
 from kafka_shim.testing import CoordinatorServer, Network, Simulation, polling
 
 TIMES = 21
+SESSION = 45
+"""Seconds, the longest default of a kind of group."""
 
 
 def fixture() -> dict[str, float]:
@@ -43,6 +47,29 @@ def fixture() -> dict[str, float]:
         "of which ours": (started - began) + spent + (ended - closed),
     }
     return {name: 1000 * seconds for name, seconds in pieces.items()}
+
+
+def kinds() -> dict[str, float]:
+    """Measure two puppets of each kind that join, of which one crashes, until the other has all: ms, and ms of CPU.
+
+    Its session ends by the clock, or by `expire`.
+    """
+    took = {}
+    ends: dict[str, Callable[[CoordinatorServer], object]] = {
+        "clock": lambda server: server.clock.advance(SESSION),
+        "expire": lambda server: server.expire("billing", "one"),
+    }
+    for kind, (name, end) in product(("puppet", "consumer_puppet", "share_puppet", "streams_puppet"), ends.items()):
+        with CoordinatorServer(topics={"orders": 4}) as server:
+            began, used = time.perf_counter(), time.process_time()
+            puppets = [getattr(server, kind)("billing", ["orders"], client_id=each) for each in ("one", "two")]
+            server.group("billing").stable(members=["one", "two"])
+            puppets[0].crash()
+            end(server)
+            server.group("billing").stable(members=["two"])
+            took[f"{kind}, {name}"] = 1000 * (time.perf_counter() - began)
+            took[f"{kind}, {name}, CPU"] = 1000 * (time.process_time() - used)
+    return took
 
 
 def plugin() -> float:
@@ -98,12 +125,12 @@ def simulation() -> tuple[float, int]:
 def main() -> None:
     """Measure and print."""
     fixture()
-    runs = [fixture() for _ in range(TIMES)]
+    runs = [fixture() | kinds() for _ in range(TIMES)]
     for name in runs[0]:
         values = sorted(run[name] for run in runs)
-        print(
-            f"{name:24} median {statistics.median(values):6.1f} ms, worst {values[-1]:6.1f} ms of {TIMES}", flush=True
-        )
+        shapes = {"least": values[0], "median": statistics.median(values), "worst": values[-1]}
+        figures = ", ".join(f"{shape} {ms:6.1f} ms" for shape, ms in shapes.items())
+        print(f"{name:28} {figures} of {TIMES}", flush=True)
     print(f"the plugin adds          {plugin():6.1f} ms to pytest --version, median of {TIMES} runs each", flush=True)
     print(f"200 coordinators at once {parallel(200):6.1f} s, each with a member", flush=True)
     took, heartbeats = simulation()

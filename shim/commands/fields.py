@@ -33,7 +33,7 @@ def body_of(fields: Iterable[str]) -> dict[str, Any]:
     for field in fields:
         name, equals, text = field.partition("=")
         if not equals or not name:
-            raise click.ClickException(f"{field!r} is not of the form NAME=VALUE.")
+            raise click.ClickException(f"{field!r} is not of the form NAME=VALUE, such as group=billing.")
         body[name] = text if name in _TEXTS else _value(text)
     return body
 

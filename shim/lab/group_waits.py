@@ -200,7 +200,7 @@ class GroupWaits:
             return False
 
         conditions = ", ".join(f"{name}={value!r}" for name, value in fields.items())
-        goal = f"a {event} event{' with ' * bool(conditions)}{conditions}"
+        goal = f"the next {event} event{' with ' * bool(conditions)}{conditions}"
         await self._until(condition, goal, timeout, partial(self._other_values, event, fields))
         self._cursor, answer = matches[0]
         return answer

@@ -6,8 +6,9 @@ caller cancels them. Immediate actions, such as declaring a fault, need no `awai
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from functools import partial
 from inspect import isawaitable
 from time import monotonic
@@ -73,6 +74,26 @@ class AsyncCoordinator(Coordinator):
     async def play(self, scenario: Callable[..., Coroutine[Any, Any, T]], *arguments: Any, **options: Any) -> T:
         """Play a scenario to its end, and return its result; see `shim/testing/scenarios.py`."""
         return await done(self, partial(scenario_of(scenario), self.kit, *arguments, **options))
+
+    @asynccontextmanager
+    async def playing(
+        self, scenario: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, **options: Any
+    ) -> AsyncIterator[None]:
+        """Play a scenario during an `async with` block; the end of the block waits for the end of the scenario.
+
+        async with server.playing(coordinator_moves_mid_commit, "billing"):
+            await consumer.commit()
+        """
+        from trio.testing import wait_all_tasks_blocked
+
+        played = self.submit(partial(scenario_of(scenario), self.kit, *arguments, **options))
+        try:
+            await done(self, wait_all_tasks_blocked)
+            yield
+        except BaseException:
+            played.cancel()
+            raise
+        await _end_of(played)
 
     def barrier(self, point: str, **match: Any) -> AsyncBarrier:
         """Hold requests at a point; see `CoordinatorServer.barrier`.
@@ -220,7 +241,10 @@ class AsyncBarrier(_Awaitable, AsyncBlock, BarrierView):
 
 async def done(server: CoordinatorThread, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
     """Run an async function in the server's own thread and return its result."""
-    future = server.submit(function, *arguments)
+    return await _end_of(server.submit(function, *arguments))
+
+
+async def _end_of(future: Future[T]) -> T:
     if sniffio.current_async_library() == "asyncio":
         import asyncio
 

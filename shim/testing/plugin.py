@@ -205,9 +205,16 @@ def _touches_kit(error: BaseException) -> bool:
 
 
 def _only_kit(error: BaseException) -> bool:
-    """Return True for an error with the remedy for a test's author, without a frame of the test."""
-    packages = _packages(error)
-    return packages <= {*_HIDDEN, *_RUNNERS} and "kafka_shim" in packages and _is_sentence(error)
+    """Return True for an error with the remedy for a test's author, if pytest called the kit, and no frame of the test.
+
+    Frames of other plugins may be above that, as of pytest-asyncio's hook around each fixture.
+    """
+    packages = [_package(each) for each in _frames(error.__traceback__)]
+    if "kafka_shim" not in packages:
+        return False
+    first = packages.index("kafka_shim")
+    called_by_pytest = first > 0 and packages[first - 1] in _RUNNERS
+    return called_by_pytest and {*packages[first:]} <= {*_HIDDEN, *_RUNNERS} and _is_sentence(error)
 
 
 def _is_sentence(error: BaseException) -> bool:

@@ -315,7 +315,7 @@ def test_the_described_topology_of_a_streams_group_is_shown(
         (["faults", "add", "drop", "api=fech"], "'fech' is not a valid api; did you mean 'Fetch'?"),
         (["faults", "add", "error", "error=NOT_COORDINATER"], "is not a valid error; did you mean 'NOT_COORDINATOR'?"),
         (["faults", "add", "drop", "role=boss"], "'boss' is not a valid role; there are follower, leader."),
-        (["faults", "add", "drop", "times"], "'times' is not of the form NAME=VALUE."),
+        (["faults", "add", "drop", "times"], "'times' is not of the form NAME=VALUE, such as group=billing."),
         (["faults", "add", "explode"], "'explode' is not one of"),
         (["faults", "clear", "99"], "There is no fault 99; `kafka-shim faults list` shows all."),
         (["topics", "create", "a b"], "Expected a name of 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-' in 'topic'."),

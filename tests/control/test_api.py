@@ -284,7 +284,8 @@ def test_settings_are_set(server: CoordinatorServer, http: httpx.Client) -> None
     answer_to(http, "POST", "/v1/config", topic="set", config={"retention.ms": None, "max.message.bytes": 5000.0})
     config = answer_to(http, "GET", "/v1/topics/set")["config"]
     assert config == {"cleanup.policy": "compact", "max.message.bytes": "5000"}
-    answer_to(http, "POST", "/v1/config", group="g", config={"consumer.session.timeout.ms": 50_000})
+    done = answer_to(http, "POST", "/v1/config", group="g", config={"consumer.session.timeout.ms": 50_000})
+    assert repr(done["config"]) == "{'consumer.session.timeout.ms': 50000}"
     refused = answer_to(http, "POST", "/v1/config", 409, topic="set", config={"retention": 1})
     assert refused["error"] == "INVALID_CONFIG"
     assert "did you mean 'retention.ms'?" in refused["message"]

@@ -17,6 +17,7 @@ from kafka_shim.testing import (
     open_coordinator,
     polling,
 )
+from kafka_shim.testing.scenarios import coordinator_moves_mid_commit
 
 
 def on(backend: str, test: Callable[[], Awaitable[None]]) -> None:
@@ -209,6 +210,23 @@ def test_confluents_consumer_is_polled_in_its_own_loop() -> None:
             await server.group("billing").empty()
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_scenario_is_played_during_a_block(backend: str) -> None:
+    async def test() -> None:
+        async with AsyncCoordinator(topics={"orders": 1}, brokers=2) as server:
+            puppet = server.puppet("billing", ["orders"])
+            await server.group("billing").stable(members=1)
+            before = server.coordinator_of("billing")
+            with pytest.raises(ZeroDivisionError):
+                async with server.playing(coordinator_moves_mid_commit, "billing"):
+                    raise ZeroDivisionError
+            async with server.playing(coordinator_moves_mid_commit, "billing"):
+                puppet.commit({("orders", 0): 3})
+            assert server.coordinator_of("billing") != before
+
+    on(backend, test)
 
 
 def test_a_coordinator_of_trio_says_so_on_another_loop() -> None:

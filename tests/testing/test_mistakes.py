@@ -99,6 +99,7 @@ OF_A_TEST: list[tuple[Mistake, str]] = [
     (lambda s: s.puppet("billing", "orders"), "topics must be a list of names, not 'orders'."),
     (lambda s: s.puppet("billing", ["orders"], session_timout=6), "did you mean 'session_timeout'?"),
     (lambda s: s.group("billing").next("rebalanced"), "'rebalanced' is not a kind of event; there are trace,"),
+    (lambda s: s.group("g").next("exchange", timeout=0.01), "in vain for the next exchange event."),
     (lambda s: s.group("billing").next("member", changes="left"), "they have group, member_id,"),
     (
         lambda s: s.group("biling").stable(members=1, timeout=0.01),

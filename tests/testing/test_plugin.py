@@ -6,13 +6,23 @@ import sys
 import orjson
 import pytest
 
+from kafka_shim.testing import CoordinatorServer
+
 pytestmark = pytest.mark.second_stage("separate runs of pytest")
 
 pytest_plugins = ["pytester"]
 
 
+@pytest.fixture(scope="module")
+def imported() -> None:
+    """Import what a coordinator needs: pytester drops modules after a run, and a later one would have some twice."""
+    with CoordinatorServer(topics={"orders": 1}) as server:
+        server.puppet("billing", ["orders"])
+        server.group("billing").stable(members=1)
+
+
 @pytest.fixture
-def run(pytester: pytest.Pytester) -> pytest.Pytester:
+def run(imported: None, pytester: pytest.Pytester) -> pytest.Pytester:
     # By its module, and not by its entry point: an installation in place may be older than that.
     pytester.makeini(
         "[pytest]\naddopts = -p no:trio -p no:cacheprovider -p no:kafka-shim -p kafka_shim.testing.plugin"
@@ -330,6 +340,7 @@ def test_a_test_on_an_event_loop_has_its_own_coordinator(pytester: pytest.Pytest
 
 
 def test_a_mistake_in_the_marker_is_one_sentence(run: pytest.Pytester) -> None:
+    run.makeconftest(WRAPPED)
     run.makepyfile("""
         import pytest
 
@@ -347,6 +358,36 @@ def test_a_mistake_in_the_marker_is_one_sentence(run: pytest.Pytester) -> None:
         "ValueError: 'group.max.sise' is not a setting of this coordinator; did you mean 'group.max.size'?",
         "ValueError: topics must map names to numbers of partitions, such as {'orders': 4}, not ['orders'].",
     ]
+
+
+def test_a_mistake_in_a_fixture_shows_its_line(run: pytest.Pytester) -> None:
+    run.makeconftest(WRAPPED)
+    run.makepyfile("""
+        import pytest
+        from kafka_shim.testing import CoordinatorServer
+
+
+        @pytest.fixture
+        def kafka():
+            return CoordinatorServer(brokers=0)
+
+
+        def test_it(kafka):
+            pass
+    """)
+    (failure,) = _failures(run)
+    assert "return CoordinatorServer(brokers=0)" in failure
+
+
+WRAPPED = """
+import pytest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup():
+    return (yield)
+"""
+"""A plugin with a frame of its own around each fixture, as pytest-asyncio has."""
 
 
 def _failures(run: pytest.Pytester) -> list[str]:

@@ -141,12 +141,14 @@ def _grow(workbench: Workbench, topic: str, body: GrowTopic) -> Topic:
 
 def _set_config(workbench: Workbench, body: SetConfig) -> ConfigSet:
     names = {"topic": body.topic, "group": body.group, "broker": body.broker}
-    _set(workbench, body.config, **{name: value for name, value in names.items() if value is not UNSET})
+    config = _set(workbench, body.config, **{name: value for name, value in names.items() if value is not UNSET})
     workbench.settle()
-    return ConfigSet(config=body.config)
+    return ConfigSet(config=config)
 
 
-def _set(workbench: Workbench, config: Mapping[str, str | float | bool | None], **place: Any) -> None:
+def _set(
+    workbench: Workbench, config: Mapping[str, str | float | bool | None], **place: Any
+) -> dict[str, str | float | bool | None]:
     whole = {
         name: int(each) if isinstance(each, float) and each.is_integer() else each for name, each in config.items()
     }
@@ -154,6 +156,7 @@ def _set(workbench: Workbench, config: Mapping[str, str | float | bool | None], 
         _lab(workbench).set_config(whole, **place)
     except ValueError as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+    return whole
 
 
 def _lab(workbench: Workbench) -> LabWorkbench:

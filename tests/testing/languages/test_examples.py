@@ -20,6 +20,8 @@ pytestmark = pytest.mark.second_stage("Java, Go and Node.js")
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples"
+PUBLIC = ROOT / "tests/testing/public"
+"""Tests that people asked for in public."""
 SHIM = Path(sys.executable).parent / "kafka-shim"
 LONGEST = 15
 SCENARIOS = {
@@ -80,8 +82,9 @@ def test_node() -> None:
     if not all((folder / "node_modules" / each).exists() for each in ("kafkajs", "kafka-group-shim")):
         run([npm, "ci", "--silent", "--no-audit", "--no-fund"], folder)
     (folder / "orders.test.js").write_text(RECIPES["Node's test runner"][1])
+    shutil.copy(PUBLIC / "seek.test.js", folder)
     output = run([npm, "test", "--silent"], folder)
-    assert re.search(rf"^# pass {len(scenarios('node')) + 1}$", output, re.MULTILINE), output
+    assert re.search(rf"^# pass {len(scenarios('node')) + 2}$", output, re.MULTILINE), output
 
 
 def scenarios(language: str) -> dict[str, str]:

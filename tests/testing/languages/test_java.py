@@ -1,11 +1,12 @@
 """All Java parts in one run of Maven: package, example, and the programs of docs/recipes/test_frameworks.md."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.testing.languages.test_examples import example, program, run, scenarios
+from tests.testing.languages.test_examples import PUBLIC, example, program, run, scenarios
 from tests.testing.test_recipes import POMS, RECIPES
 
 pytestmark = pytest.mark.second_stage("Java, Go and Node.js")
@@ -29,7 +30,9 @@ def saved(folder: Path, title: str, name: str) -> None:
 def test_package_example_and_recipes() -> None:
     maven = program("mvn")
     program("javac")
-    home = example("java").parents[1]
+    folder = example("java")
+    shutil.copy(PUBLIC / "LostPartitionsTest.java", folder / "src/test/java/example")
+    home = folder.parents[1]
     saved(home / "junit", "JUnit 5", "OrdersTest.java")
     saved(home / "spring", "Spring Boot", "BillingApplicationTest.java")
     modules = "".join(f"<module>{each}</module>" for each in ("clients/java", "examples/java", "junit", "spring"))
@@ -44,6 +47,7 @@ def test_package_example_and_recipes() -> None:
         "kafkashim.CoordinatorTest": 5,
         "kafkashim.FailedTest": 1,
         "example.BillingTest": len(scenarios("java")),
+        "example.LostPartitionsTest": 2,
         "billing.OrdersTest": 1,
         "billing.BillingApplicationTest": 1,
     }
