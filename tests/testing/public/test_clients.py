@@ -44,12 +44,13 @@ def test_kafka_python_finds_the_next_coordinator(kafka_coordinator: CoordinatorS
     https://github.com/dpkp/kafka-python/issues/1134 (kafka-python, since 2017)
     """
     group = kafka_coordinator.group("billing")
-    with closing(of_kafka_python(kafka_coordinator)) as consumer, polling(consumer) as polled:
+    consumer = of_kafka_python(kafka_coordinator, reconnect_backoff_max_ms=100)  # its default is 30 s
+    with closing(consumer), polling(consumer) as polled:
         group.owns("mine", {"orders": [0, 1]})
         dead = kafka_coordinator.coordinator_of("billing")
         kafka_coordinator.kill_broker(dead)
         kafka_coordinator.produce("orders", "after it")
-        polled.wait_records(1)
+        polled.wait_records(1, timeout=60)
         polled.call(consumer.commit)
         group.caught_up()
         assert kafka_coordinator.coordinator_of("billing") != dead
