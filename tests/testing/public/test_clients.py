@@ -37,25 +37,6 @@ def of_confluent(bootstrap: str, **callbacks: Any) -> Consumer:
     return consumer
 
 
-@pytest.mark.kafka_coordinator(topics={"orders": 2}, brokers=3)
-def test_kafka_python_finds_the_next_coordinator(kafka_coordinator: CoordinatorServer) -> None:
-    """The coordinator dies under a consumer, which goes on with the next one.
-
-    https://github.com/dpkp/kafka-python/issues/1134 (kafka-python, since 2017)
-    """
-    group = kafka_coordinator.group("billing")
-    consumer = of_kafka_python(kafka_coordinator, reconnect_backoff_max_ms=100)  # its default is 30 s
-    with closing(consumer), polling(consumer) as polled:
-        group.owns("mine", {"orders": [0, 1]})
-        dead = kafka_coordinator.coordinator_of("billing")
-        kafka_coordinator.kill_broker(dead)
-        kafka_coordinator.produce("orders", "after it")
-        polled.wait_records(1, timeout=60)
-        polled.call(consumer.commit)
-        group.caught_up()
-        assert kafka_coordinator.coordinator_of("billing") != dead
-
-
 @pytest.mark.kafka_coordinator(topics={"orders": 2})
 def test_kafka_python_keeps_an_idle_session(kafka_coordinator: CoordinatorServer) -> None:
     """No record arrives for longer than the session timeout, and the next commit is accepted.
