@@ -35,7 +35,7 @@ from kafka_shim.why.member_remedies import (
     slow_revocation,
     twice,
 )
-from kafka_shim.why.memberships import absences_of, last_of, libraries_of, library_of_client, memberships_of
+from kafka_shim.why.memberships import absences_of, last_of, libraries_of, members_by_library, memberships_of
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, past_of
 from kafka_shim.why.remedies import ASSIGNOR, CANNOT_SEE, INITIAL_DELAY, Advice, Play, Remedy, judge, process, round_ms
@@ -80,7 +80,7 @@ def _restarts(history: GroupHistory, finding: Finding, names: Names) -> list[Rem
     if finding.is_passing:
         return flapping(finding)
     departures = [each for each in finding.rebalances if each.cause == Cause.MEMBER_LEFT]
-    libraries = {library_of_client(history, history.members[each]) for each in history.members}
+    libraries = {library for _, library in members_by_library(history)}
     setting = next((setting_of(clients.INSTANCE, each, history.protocol_type) for each in libraries), None)
     going = [
         client
@@ -128,7 +128,7 @@ def flapping(finding: Finding) -> list[Remedy]:
 def _eager(history: GroupHistory, rebalances: Sequence[Rebalance]) -> list[Remedy]:
     stopped = [each for each in rebalances if each.eager and each.owned_before and each.moved is not None]
     unmoved = sum(len(each.owned_after) - (each.moved.moved if each.moved else 0) for each in stopped)
-    libraries = {library_of_client(history, each) for each in history.members.values() if each.protocols}
+    libraries = {library for each, library in members_by_library(history) if each.protocols}
     # The libraries of the members are in no record.
     if (
         history.is_of_log

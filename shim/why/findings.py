@@ -19,7 +19,7 @@ from kafka_shim.trace.unreleased import Unreleased
 from kafka_shim.why.diagnoses import HEALTHY, Diagnosis
 from kafka_shim.why.finding import CONSUMER_HEARTBEAT_MS, LONG_S, Finding, cost_of
 from kafka_shim.why.instance_ids import fights_of, holds_and_lives
-from kafka_shim.why.memberships import gaps, late_by, library_of_client, library_of_instance, library_of_refused
+from kafka_shim.why.memberships import gaps, late_by, libraries_of_refused, library_of_client, library_of_instance
 from kafka_shim.why.names import names_of
 from kafka_shim.why.past import SESSION_TIMEOUT_S, client_of
 from kafka_shim.why.processes import LOOP, RETURN_S, START_S, Processes
@@ -116,7 +116,7 @@ class _Search:
         return 0.0 if whole else self.rebalances[0].started
 
     def _refusals(self) -> None:
-        begin = self._begin
+        begin, libraries = self._begin, libraries_of_refused(self.history)
         for refused in self.history.refusals.refused.values():
             if refused.last < begin:
                 continue
@@ -124,7 +124,7 @@ class _Search:
             until = self.history.last if refused.accepted is None else refused.accepted
             finding.cost += max(until - refused.first, LONG_S)
             finding.count += refused.count
-            finding.error, finding.library = refused.error, library_of_refused(self.history, refused)
+            finding.error, finding.library = refused.error, libraries.get(refused.library, refused.library)
             finding.seconds = max(finding.seconds, until - refused.first)
             finding.seqs = refused.first_seq, refused.last_seq
         for unreleased in self.history.holders.of.values():

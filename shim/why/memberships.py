@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from kafka_shim.trace.clients import Library
 from kafka_shim.trace.history import MISSED_POLL, GroupHistory
 from kafka_shim.trace.members import Member, Membership
-from kafka_shim.trace.refusals import Refused
 from kafka_shim.why.past import client_of
 
 EVEN_S = 0.5
@@ -26,16 +25,23 @@ def library_of_client(history: GroupHistory, member: Member) -> Library:
     return member.library
 
 
-def library_of_refused(history: GroupHistory, refused: Refused) -> Library:
-    """Return the library of a refused client. It sends a JoinGroup alone: so it is that of the members that join in the
-    same way, if these have only one.
+def members_by_library(history: GroupHistory) -> Iterator[tuple[Member, Library]]:
+    """Yield all members with the `library_of_client` of each."""
+    told = {each.client_id for each in history.members.values() if each.library is Library.KAFKA_PYTHON}
+    for each in history.members.values():
+        is_told = each.library is Library.LIBRDKAFKA and each.client_id in told
+        yield each, Library.KAFKA_PYTHON if is_told else each.library
+
+
+def libraries_of_refused(history: GroupHistory) -> dict[Library, Library]:
+    """Return the library of refused clients by the library that their JoinGroup shows. They send this alone: so theirs
+    is that of the members that join in the same way, if these have only one.
     """
-    alike = {
-        library_of_client(history, each)
-        for each in history.members.values()
-        if each.joins_as is refused.library and each.library is not Library.UNKNOWN
-    }
-    return alike.pop() if len(alike) == 1 else refused.library
+    alike: dict[Library, set[Library]] = {}
+    for each, library in members_by_library(history):
+        if each.library is not Library.UNKNOWN:
+            alike.setdefault(each.joins_as, set()).add(library)
+    return {shown: libraries.pop() for shown, libraries in alike.items() if len(libraries) == 1}
 
 
 def library_of_instance(history: GroupHistory, instance_id: str) -> Library:
@@ -49,7 +55,7 @@ def library_of_instance(history: GroupHistory, instance_id: str) -> Library:
 
 def libraries_of(history: GroupHistory) -> set[Library]:
     """Return the libraries of the members of a group, or else of the refused: the known ones, or the unknown one."""
-    libraries = {library_of_client(history, each) for each in history.members.values()}
+    libraries = {library for _, library in members_by_library(history)}
     libraries = libraries or {each.library for each in history.refusals.refused.values()}
     return libraries - {Library.UNKNOWN} or {Library.UNKNOWN}
 
