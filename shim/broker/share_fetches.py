@@ -18,7 +18,9 @@ from kafka_shim.apis import share_acknowledge as acknowledge_api
 from kafka_shim.apis.releases import Rules
 from kafka_shim.apis.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from kafka_shim.apis.share_fetch import (
+    AcknowledgementBatch,
     AcquiredRecords,
+    FetchTopic,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
@@ -46,6 +48,17 @@ WHOLE_BATCHES: Final = 0
 """The acquire mode in which a batch is never divided (KIP-1206)."""
 MOST_PARTITIONS: Final = 20_000
 """Partitions of a share session at most: each of its requests may be answered with an error for each."""
+
+
+def _batches(
+    topics: Iterable[FetchTopic | acknowledge_api.AcknowledgeTopic],
+) -> dict[Spot, Sequence[AcknowledgementBatch]]:
+    """Return the acknowledgements of each partition: the last ones, if a request names it twice, as in Kafka."""
+    return {
+        (topic.topic_id, each.partition_index): each.acknowledgement_batches
+        for topic in topics
+        for each in topic.partitions
+    }
 
 
 class _Parked:
@@ -144,12 +157,7 @@ class ShareFetchApi:
                 return self._too_large(session, now)
         acknowledged = self.partitions.acknowledge(
             session,
-            (
-                ((topic.topic_id, each.partition_index), each.acknowledgement_batches)
-                for topic in request.topics
-                for each in topic.partitions
-                if each.acknowledgement_batches
-            ),
+            {spot: each for spot, each in _batches(request.topics).items() if each} if acknowledges else {},
             now,
             renews=request.is_renew_ack,
             ends=epoch == FINAL_EPOCH,
@@ -183,11 +191,7 @@ class ShareFetchApi:
             return ShareAcknowledgeResponse(error_code=refused.error)
         acknowledged = self.partitions.acknowledge(
             session,
-            (
-                ((topic.topic_id, each.partition_index), each.acknowledgement_batches)
-                for topic in request.topics
-                for each in topic.partitions
-            ),
+            _batches(request.topics),
             now,
             renews=request.is_renew_ack,
             ends=epoch == FINAL_EPOCH,

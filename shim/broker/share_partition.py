@@ -118,6 +118,8 @@ class SharePartition:
         self.looked_up: int | None = None
         """The fetch offset that a fetch has last looked up in the log."""
         self.watchers: dict[Watcher, None] = {}
+        self.next_look = inf
+        """The time at which `SharePartitions` looks for locks that have expired."""
         self._persister = persister
         self._epoch = state.epoch
         persister.holders[place] = self

@@ -1,0 +1,84 @@
+"""The work of ShareFetch and ShareAcknowledge grows neither with repetition nor faster than the request."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_shim.apis.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
+from kafka_shim.apis.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic
+from kafka_shim.broker.share_partition import SharePartition
+
+from .context import batch
+from .test_share_fetches import ACCEPT, GROUP, RELEASE, RENEW, Shared, Sharer, acquired
+
+
+def with_records(count: int = 10) -> tuple[Shared, Sharer]:
+    """A member that has acquired all records of partition 0."""
+    cluster = Shared()
+    cluster.send("t", 0, batch(*[b"a"] * count))
+    member = cluster.member("a")
+    assert acquired(member.fetch()) == [(0, 0, count - 1, 1)]
+    return cluster, member
+
+
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[SharePartition]:
+    """Return a list that gets a share partition for each look at its locks from now on."""
+    seen: list[SharePartition] = []
+    expire = SharePartition.expire
+
+    def counted(partition: SharePartition, now: float) -> bool:
+        seen.append(partition)
+        return expire(partition, now)
+
+    monkeypatch.setattr(SharePartition, "expire", counted)
+    return seen
+
+
+def test_a_partition_that_is_named_often_is_acknowledged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, member = with_records()
+    calls = 0
+    rule = SharePartition.acknowledge
+
+    def counted(partition: SharePartition, *args: object) -> bool:
+        nonlocal calls
+        calls += 1
+        return rule(partition, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SharePartition, "acknowledge", counted)
+    batches = [AcknowledgementBatch(0, 9, RENEW)]
+    topics = [AcknowledgeTopic(cluster.topic.id, [AcknowledgePartition(0, batches) for _ in range(100)])]
+    request = ShareAcknowledgeRequest(GROUP, "a", next(member.epochs), True, topics)
+    (topic,) = cluster.broker.share.acknowledge(request, cluster.now).responses
+    assert [each.error_code for each in topic.partitions] == [0]
+    assert calls == 1
+
+
+@pytest.mark.parametrize("by_fetch", [True, False])
+def test_the_last_acknowledgements_of_a_partition_count(*, by_fetch: bool) -> None:
+    cluster, member = with_records(2)
+    both = [[AcknowledgementBatch(0, 1, RELEASE)], [AcknowledgementBatch(0, 0, ACCEPT)]]
+    if by_fetch:
+        named = [FetchTopic(cluster.topic.id, [FetchPartition(0, each) for each in both])]
+        assert acquired(member.fetch(max_wait_ms=0, topics=named)) == []
+    else:
+        topics = [AcknowledgeTopic(cluster.topic.id, [AcknowledgePartition(0, each) for each in both])]
+        request = ShareAcknowledgeRequest(GROUP, "a", next(member.epochs), False, topics)
+        assert cluster.broker.share.acknowledge(request, cluster.now).responses[0].partitions[0].error_code == 0
+    cluster.broker.disconnected(member.connection)
+    assert acquired(cluster.member("b").fetch(max_wait_ms=0)) == [(0, 1, 1, 2)]
+
+
+def test_renewals_lead_to_one_look_at_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, member = with_records()
+    seen = looks(monkeypatch)
+    cluster.now = 10.0
+    for _ in range(50):
+        member.acknowledge((0, 9, RENEW), renews=True)
+        member.acknowledge(renews=True)
+    assert len(cluster.broker.share.partitions.locks) == 1
+    cluster.advance(20)
+    assert len(seen) == 1
+    assert cluster.broker.next_deadline() == 40.0
+    cluster.advance(10)
+    assert len(seen) == 2
+    assert acquired(cluster.member("b").fetch()) == [(0, 0, 9, 2)]
