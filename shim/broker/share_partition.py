@@ -155,6 +155,14 @@ class SharePartition:
 
     # Acquiring
 
+    def reach(self, reader: Reader, fetch_offset: int) -> int:
+        """Return the number of offsets from `fetch_offset` on among which a member acquires records: those in flight,
+        and as many new ones as it may have. `acquire` divides these as if it had all batches of the log, if it has one
+        that begins beyond them."""
+        flight = self.in_flight
+        new = max(0, min(reader.max_records, self.most_in_flight - flight.size))
+        return max(0, flight.next_offset - fetch_offset) + new
+
     def acquire(
         self, reader: Reader, fetch_offset: int, batches: Sequence[Offsets], aborted: Sequence[Offsets] = ()
     ) -> list[AcquiredBatch]:
