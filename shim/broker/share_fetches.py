@@ -8,7 +8,7 @@ of 4.2 (semantics 4.13).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
 from operator import attrgetter
@@ -46,6 +46,8 @@ from kafka_shim.groups.share.states import is_member_id
 
 WHOLE_BATCHES: Final = 0
 """The acquire mode in which a batch is never divided (KIP-1206)."""
+_MOST_GONE: Final = 1_000
+"""Ends of waits for fetches that are gone, beside twice those of the others."""
 MOST_PARTITIONS: Final = 20_000
 """Partitions of a share session at most: each of its requests may be answered with an error for each."""
 
@@ -112,7 +114,9 @@ class ShareFetchApi:
         self._rules = rules
         self._waiting: dict[object, _Parked] = {}
         self._woken: dict[ShareWatch, None] = {}
-        self._wait_ends: list[tuple[float, int, _Parked]] = []
+        self._numbered: dict[int, _Parked] = {}
+        self._wait_ends: list[tuple[float, int]] = []
+        """A heap of the times at which waits end, each with the number of its fetch; a fetch may be gone."""
         self._order = count()
         self._released = False
         self.room: Callable[[], int] | None = None
@@ -230,7 +234,7 @@ class ShareFetchApi:
         if self._released:
             return -inf
         wait_ends = self._wait_ends
-        while wait_ends and self._waiting.get(wait_ends[0][2].exchange) is not wait_ends[0][2]:
+        while wait_ends and wait_ends[0][1] not in self._numbered:
             heappop(wait_ends)
         locks = self.partitions.locks
         deadline = locks[0][0] if locks else inf
@@ -245,8 +249,8 @@ class ShareFetchApi:
         if self.topics.woken:
             self.topics.settle(now)
         while self._wait_ends and self._wait_ends[0][0] <= now - self._ahead():
-            parked = heappop(self._wait_ends)[2]
-            if self._waiting.get(parked.exchange) is parked:
+            parked = self._numbered.get(heappop(self._wait_ends)[1])
+            if parked is not None:
                 self._reply(parked, now)
 
     def drop(self, exchange: object) -> None:
@@ -318,10 +322,14 @@ class ShareFetchApi:
         self._waiting[parked.exchange] = parked
         ends = now - self._ahead() + parked.request.max_wait_ms / 1000
         parked.number = next(self._order)
-        heappush(self._wait_ends, (ends, parked.number, parked))
+        self._numbered[parked.number] = parked
+        heappush(self._wait_ends, (ends, parked.number))
+        if len(self._wait_ends) > 2 * len(self._numbered) + _MOST_GONE:
+            self._wait_ends = [each for each in self._wait_ends if each[1] in self._numbered]
+            heapify(self._wait_ends)
 
     def _unpark(self, parked: _Parked) -> None:
-        del self._waiting[parked.exchange]
+        del self._waiting[parked.exchange], self._numbered[parked.number]
         watch = parked.watch
         watch.waiting.remove(parked)
         if watch.is_ended:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from kafka_shim.apis.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
 from kafka_shim.apis.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic
 from kafka_shim.broker.share_partition import SharePartition
+from kafka_shim.groups.interface import PARKED
 
 from .context import batch
 from .test_share_fetches import ACCEPT, GROUP, RELEASE, RENEW, Shared, Sharer, acquired
@@ -82,3 +86,32 @@ def test_renewals_lead_to_one_look_at_a_partition(monkeypatch: pytest.MonkeyPatc
     cluster.advance(10)
     assert len(seen) == 2
     assert acquired(cluster.member("b").fetch()) == [(0, 0, 9, 2)]
+
+
+def test_a_fetch_of_an_ended_connection_is_not_kept() -> None:
+    cluster = Shared()
+    member = cluster.member("a")
+    member.fetch(max_wait_ms=0)
+    assert member.fetch(max_wait_ms=1000) is PARKED, "an earlier end of a wait"
+    gone = cluster.member("b")
+    assert gone.fetch(max_wait_ms=2**31 - 1) is PARKED
+    cluster.broker.forget(gone)
+    cluster.broker.disconnected(gone.connection)
+    exchange = weakref.ref(gone)
+    del gone
+    gc.collect()
+    assert exchange() is None
+
+
+def test_the_ends_of_waits_that_nobody_waits_for_are_bounded() -> None:
+    cluster = Shared()
+    member = cluster.member("a")
+    member.fetch(max_wait_ms=0)
+    assert member.fetch(max_wait_ms=1000) is PARKED
+    other = cluster.member("b")
+    for _ in range(2_000):
+        other.fetch(max_wait_ms=2**31 - 1)
+        cluster.broker.forget(other)
+    assert len(cluster.broker.share._wait_ends) < 1_100
+    cluster.advance(1)
+    assert [token for token, _ in cluster.replies()] == [member]
