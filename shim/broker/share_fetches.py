@@ -237,7 +237,9 @@ class ShareFetchApi:
         while wait_ends and wait_ends[0][1] not in self._numbered:
             heappop(wait_ends)
         locks = self.partitions.locks
-        deadline = locks[0][0] if locks else inf
+        deadline = self.partitions.letters_due
+        if locks and locks[0][0] < deadline:
+            deadline = locks[0][0]
         return min(deadline, wait_ends[0][0] + self._ahead()) if wait_ends else deadline
 
     def expire(self, now: float) -> None:

@@ -64,6 +64,8 @@ class SharePartitions:
         self._dead_letters = dead_letters
         self.dead: list[Dead] = []
         """Dead records without a letter yet."""
+        self.letters_due = inf
+        """The time at which more letters are written."""
         self._partitions: dict[str, dict[Spot, SharePartition]] = {}
         self.locks: list[tuple[float, int, SharePartition]] = []
         """A heap of the times at which locks expire: of each share partition the first, or one before it."""
@@ -247,14 +249,15 @@ class SharePartitions:
                     self._let_go(shared)
 
     def _bury(self, now: float) -> None:
-        """Write letters about the records that are dead since the last call."""
-        if self.dead and self._dead_letters is not None:
-            dead = list(self.dead)
+        """Write letters about dead records. Those of many are due again at once."""
+        if not self.dead or self._dead_letters is None:
+            return
+        try:
+            self._dead_letters.bury(self.dead, now)
+        except Exception as error:
             self.dead.clear()
-            try:
-                self._dead_letters.bury(dead, now)
-            except Exception as error:
-                self._outbox.failed(error, "a dead letter")
+            self._outbox.failed(error, "a dead letter")
+        self.letters_due = now if self.dead else inf
 
     # Locks
 
