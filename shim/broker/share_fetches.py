@@ -48,8 +48,9 @@ WHOLE_BATCHES: Final = 0
 """The acquire mode in which a batch is never divided (KIP-1206)."""
 _MOST_GONE: Final = 1_000
 """Ends of waits for fetches that are gone, beside twice those of the others."""
-MOST_PARTITIONS: Final = 20_000
-"""Partitions of a share session at most: each of its requests may be answered with an error for each."""
+MOST_PARTITIONS: Final = 10_000
+"""Partitions of a share session at most: its first request looks at all of them at once, and each of its requests may
+be answered with an error for each."""
 
 
 def _batches(

@@ -152,7 +152,9 @@ class SharePartitions:
     def _setting(self, group_id: str, name: str) -> str:
         settings = self._topics.settings
         own = settings.groups.get(group_id, {})
-        return group_value(name, values_in_force(own, settings, self._rules), settings)
+        # A first fetch asks this for each of its partitions: the group's other values are not looked at.
+        value = {name: own[name]} if name in own else {}
+        return group_value(name, values_in_force(value, settings, self._rules), settings)
 
     def limits(self, group_id: str) -> dict[str, Any]:
         """Return the delivery limit of a group, its limit of records in flight, and the list of its dead records."""

@@ -9,8 +9,10 @@ import pytest
 
 from kafka_shim.apis.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
 from kafka_shim.apis.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic
+from kafka_shim.broker.share_fetches import MOST_PARTITIONS
 from kafka_shim.broker.share_partition import SharePartition
 from kafka_shim.groups.interface import PARKED
+from tests.effort import effort
 
 from .context import batch
 from .test_share_fetches import ACCEPT, GROUP, RELEASE, RENEW, Shared, Sharer, acquired
@@ -115,3 +117,22 @@ def test_the_ends_of_waits_that_nobody_waits_for_are_bounded() -> None:
     assert len(cluster.broker.share._wait_ends) < 1_100
     cluster.advance(1)
     assert [token for token, _ in cluster.replies()] == [member]
+
+
+def test_the_settings_of_a_group_cost_nothing_for_each_partition() -> None:
+    def work(**settings: str) -> int:
+        cluster = Shared(100)
+        cluster.topics.settings.groups[GROUP] = {name.replace("_", "."): value for name, value in settings.items()}
+        member = cluster.member("a", *range(100))
+        return effort(lambda: member.fetch(max_wait_ms=0))
+
+    many = {f"{kind}.session.timeout.ms": "45000" for kind in ("consumer", "share", "streams")}
+    many |= {f"{kind}.heartbeat.interval.ms": "5000" for kind in ("consumer", "share", "streams")}
+    assert work(share_auto_offset_reset="earliest", **many) - work(share_auto_offset_reset="earliest") < 50
+
+
+def test_the_largest_first_fetch_is_bounded() -> None:
+    cluster = Shared(500)
+    member = cluster.member("a", *range(500))
+    grown = effort(lambda: member.fetch(max_wait_ms=0))
+    assert grown * MOST_PARTITIONS // 500 < 2_000_000, "lines of Python, of which 30 take about a microsecond"
