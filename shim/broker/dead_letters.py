@@ -76,9 +76,9 @@ class DeadLetters:
     def bury(self, dead: list[Dead], now: float) -> None:
         """Write letters about the first of these records to the queues of their groups, and take those records off the
         list: as many as clients may wait for. The log has the reason of a refusal."""
-        left = LETTERS_AT_ONCE
+        room = LETTERS_AT_ONCE
         self._copies.unpacked = 0
-        while dead and left > 0:
+        while dead and room > 0:
             group_id, topic_id, index = dead[0].place
             own, topic = self.topics.settings.groups.get(group_id, {}), self.topics.with_id(topic_id)
             partition = None if topic is None else topic.partition(index)
@@ -88,14 +88,14 @@ class DeadLetters:
                 self._report(group_id, str(refusal))
                 queue = None
             if topic is None or partition is None or queue is None:
-                left -= 1
+                room -= 1
                 del dead[: _of_first_place(dead)]
                 continue
             source = partition.log if own.get(COPIES) == "true" else None
-            letters = self._letters(topic.name, dead, source, left, now)
+            letters = self._letters(topic.name, dead, source, room, now)
             if not letters:
                 break
-            left -= len(letters)
+            room -= len(letters)
             try:
                 self._write(queue, index, letters, now)
             except Refusal as refusal:
