@@ -46,6 +46,10 @@ from kafka_shim.groups.share.states import is_member_id
 
 WHOLE_BATCHES: Final = 0
 """The acquire mode in which a batch is never divided (KIP-1206)."""
+AT_ONCE: Final = 5_000
+"""Work after which parked fetches wait until other clients are served: partitions and kilobytes in answers."""
+_LOOK: Final = 10
+"""Work of a look at a parked fetch."""
 _MOST_GONE: Final = 1_000
 """Ends of waits for fetches that are gone, beside twice those of the others."""
 MOST_PARTITIONS: Final = 10_000
@@ -86,6 +90,13 @@ class _Parked:
         self.is_first = is_first
         self.number = 0
 
+    @property
+    def work(self) -> int:
+        """Return the partitions in its answer and the kilobytes of records, at most."""
+        watch = self.watch
+        partitions = len(self.session.topics) if self.is_first else len(watch.errors) + len(watch.readable)
+        return partitions + min(self.request.max_bytes, watch.readable_bytes) // 1000
+
 
 _number: Final = attrgetter("number")
 
@@ -115,6 +126,8 @@ class ShareFetchApi:
         self._rules = rules
         self._waiting: dict[object, _Parked] = {}
         self._woken: dict[ShareWatch, None] = {}
+        self._next_turn = inf
+        """The time at which more of the woken fetches are answered."""
         self._numbered: dict[int, _Parked] = {}
         self._wait_ends: list[tuple[float, int]] = []
         """A heap of the times at which waits end, each with the number of its fetch; a fetch may be gone."""
@@ -241,6 +254,8 @@ class ShareFetchApi:
         deadline = self.partitions.letters_due
         if locks and locks[0][0] < deadline:
             deadline = locks[0][0]
+        if self._next_turn < deadline:
+            deadline = self._next_turn
         return min(deadline, wait_ends[0][0] + self._ahead()) if wait_ends else deadline
 
     def expire(self, now: float) -> None:
@@ -249,12 +264,15 @@ class ShareFetchApi:
         partitions = self.partitions
         if partitions.dead or (partitions.locks and partitions.locks[0][0] <= now):
             partitions.expire(now)
+        if self._woken:
+            self.topics.woken[self] = None
         if self.topics.woken:
             self.topics.settle(now)
-        while self._wait_ends and self._wait_ends[0][0] <= now - self._ahead():
+        room = AT_ONCE
+        while room > 0 and self._wait_ends and self._wait_ends[0][0] <= now - self._ahead():
             parked = self._numbered.get(heappop(self._wait_ends)[1])
             if parked is not None:
-                self._reply(parked, now)
+                room -= self._reply(parked, now)
 
     def drop(self, exchange: object) -> None:
         """Drop a parked fetch after the end of its connection."""
@@ -304,10 +322,16 @@ class ShareFetchApi:
         """Answer the fetches that wait for changed partitions, if there are records for them now; the one that has
         waited longest comes first."""
         woken, self._woken = self._woken, {}
+        self._next_turn, room = inf, AT_ONCE
         for parked in sorted((each for watch in woken for each in watch.waiting), key=_number):
-            self._try_again(parked, now)
+            if room > 0:
+                room -= self._try_again(parked, now)
+            else:
+                self._woken[parked.watch] = None
+                self._next_turn = now
 
-    def _try_again(self, parked: _Parked, now: float) -> None:
+    def _try_again(self, parked: _Parked, now: float) -> int:
+        """Answer a fetch if there are records for it now. Return the work."""
         if self._waiting.get(parked.exchange) is parked:
             try:
                 is_ready = parked.watch.is_ready(parked.request.min_bytes, now)
@@ -317,7 +341,8 @@ class ShareFetchApi:
                 self.outbox.failed(error, "a parked ShareFetch", exchange=parked.exchange)
             else:
                 if is_ready:
-                    self._reply(parked, now)
+                    return self._reply(parked, now)
+        return _LOOK
 
     def _park(self, parked: _Parked, now: float) -> None:
         parked.watch.mark()
@@ -338,7 +363,9 @@ class ShareFetchApi:
         if watch.is_ended:
             watch.end()
 
-    def _reply(self, parked: _Parked, now: float) -> None:
+    def _reply(self, parked: _Parked, now: float) -> int:
+        """Answer a fetch. Return the work."""
+        work = _LOOK + parked.work
         self._unpark(parked)
         try:
             response = self._answer(parked, now)
@@ -346,6 +373,7 @@ class ShareFetchApi:
             self.outbox.failed(error, "a parked ShareFetch", exchange=parked.exchange)
         else:
             self.outbox.reply_at_once(parked.exchange, response)
+        return work
 
     # Answers
 

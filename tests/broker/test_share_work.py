@@ -9,9 +9,11 @@ import pytest
 
 from kafka_shim.apis.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
 from kafka_shim.apis.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic
+from kafka_shim.broker import share_fetches
 from kafka_shim.broker.share_fetches import MOST_PARTITIONS
 from kafka_shim.broker.share_partition import SharePartition
 from kafka_shim.groups.interface import PARKED
+from kafka_shim.groups.share.persister import Place
 from tests.effort import effort
 
 from .context import batch
@@ -136,3 +138,51 @@ def test_the_largest_first_fetch_is_bounded() -> None:
     member = cluster.member("a", *range(500))
     grown = effort(lambda: member.fetch(max_wait_ms=0))
     assert grown * MOST_PARTITIONS // 500 < 2_000_000, "lines of Python, of which 30 take about a microsecond"
+
+
+@pytest.mark.parametrize("way", ["records", "end"])
+def test_parked_fetches_are_answered_in_turns(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    monkeypatch.setattr(share_fetches, "AT_ONCE", 100)
+    cluster = Shared(50)
+    members = []
+    for number in range(10):
+        group_id = f"g{number}"
+        cluster.topics.settings.groups[group_id] = {"share.auto.offset.reset": "earliest"}
+        for index in range(50):
+            cluster.broker.share.partitions.persister.initialize(Place(group_id, cluster.topic.id, index), 1)
+        members.append(cluster.member("a", *range(50), group_id=group_id))
+        assert members[-1].fetch() is PARKED
+    if way == "records":
+        cluster.send("t", 7, batch(b"a"))
+    else:
+        cluster.advance(0.5)
+    answers = cluster.replies()
+    assert len(answers) == 2
+    turns = 1
+    while cluster.broker.next_deadline() <= cluster.now:
+        cluster.advance(0)
+        answers += cluster.replies()
+        turns += 1
+    assert turns == 5
+    assert [token for token, _ in answers] == members, "the longest wait comes first"
+    assert all(acquired(answer) == ([(7, 0, 0, 1)] if way == "records" else []) for _, answer in answers)
+
+
+def test_looks_at_parked_fetches_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_fetches, "AT_ONCE", 100)
+    cluster = Shared()
+    members = [cluster.member(f"m{number}") for number in range(40)]
+    for each in members:
+        each.fetch(max_wait_ms=0)
+        assert each.fetch(min_bytes=1_000) is PARKED
+    last = cluster.member("last")
+    last.fetch(max_wait_ms=0)
+    assert last.fetch() is PARKED
+    cluster.send("t", 0, batch(b"a"))
+    turns = 1
+    while cluster.broker.next_deadline() <= cluster.now:
+        assert cluster.replies() == []
+        cluster.advance(0)
+        turns += 1
+    assert turns == 5
+    assert [token for token, _ in cluster.replies()] == [last]
