@@ -8,8 +8,8 @@ topic and partition letters go, and refuses queues. `share_partition.py` decides
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import Final
 
 from kafka_shim.apis.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -18,7 +18,7 @@ from kafka_shim.apis.readable import readable
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.settings import DEAD_LETTER_QUEUE as QUEUE
-from kafka_shim.broker.share_batches import Dead
+from kafka_shim.broker.share_batches import Dead, Offsets
 from kafka_shim.broker.topics import Topic, Topics
 from kafka_shim.persistence.batch import CorruptBatch, Record, last_offset, read_batch, write_batches
 
@@ -29,6 +29,10 @@ AUTO_CREATE: Final = "errors.deadletterqueue.auto.create.topics.enable"
 PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"
 COPIES: Final = "errors.deadletterqueue.copy.record.enable"
 
+LETTERS_AT_ONCE: Final = 1_000
+"""Letters that are written before other clients are served."""
+UNPACKED_AT_ONCE: Final = 2**20
+"""Bytes of records after which no further batch is unpacked for letters before other clients are served."""
 _MOST_REASONS: Final = 1_000
 """Refusals that the log has only once."""
 
@@ -62,26 +66,42 @@ class DeadLetters:
         self._epoch_ms = epoch_ms
         self._is_on = is_on
         self._reasons: set[tuple[str, str]] = set()
+        self._copies = _Copies()
 
     def has_queue(self, group_id: str) -> bool:
         """Return True if letters are written about records of a group."""
         own = self.topics.settings.groups.get(group_id)
         return bool(own and own.get(QUEUE)) and self._is_on()
 
-    def bury(self, dead: Sequence[Dead], now: float) -> None:
-        """Write letters about these records to the queues of their groups. The log has the reason of a refusal."""
-        for place, parts in groupby(dead, key=lambda each: each.place):
-            group_id, topic_id, index = place
+    def bury(self, dead: list[Dead], now: float) -> None:
+        """Write letters about the first of these records to the queues of their groups, and take those records off the
+        list: as many as clients may wait for. The log has the reason of a refusal."""
+        room = LETTERS_AT_ONCE
+        self._copies.unpacked = 0
+        while dead and room > 0:
+            group_id, topic_id, index = dead[0].place
             own, topic = self.topics.settings.groups.get(group_id, {}), self.topics.with_id(topic_id)
             partition = None if topic is None else topic.partition(index)
-            if topic is None or partition is None:
-                continue
             try:
-                queue = self._queue(own.get(QUEUE, ""), now)
-                copies = _Copies(partition.log) if own.get(COPIES) == "true" else None
-                self._write(queue, index, self._letters(topic.name, parts, copies, now), now)
+                queue = None if partition is None else self._queue(own.get(QUEUE, ""), now)
             except Refusal as refusal:
                 self._report(group_id, str(refusal))
+                queue = None
+            if topic is None or partition is None or queue is None:
+                room -= 1
+                del dead[: _of_first_place(dead)]
+                continue
+            source = partition.log if own.get(COPIES) == "true" else None
+            letters = self._letters(topic.name, dead, source, room, now)
+            if not letters:
+                break
+            room -= len(letters)
+            try:
+                self._write(queue, index, letters, now)
+            except Refusal as refusal:
+                self._report(group_id, str(refusal))
+        if not dead:
+            self._copies = _Copies()
 
     def _queue(self, name: str, now: float) -> Topic:
         """Return the topic of a queue, created if necessary. Raises `Refusal`."""
@@ -108,20 +128,35 @@ class DeadLetters:
             raise Refusal(f"the topic {text} was not created.")
         return topic
 
-    def _letters(self, source: str, dead: Iterable[Dead], copies: _Copies | None, now: float) -> Iterator[Record]:
-        """Yield the letters about records of one share partition, with key and value if there are `copies`."""
-        timestamp = self._epoch_ms(now)
-        for each in dead:
-            place = (("__dlq.errors.topic", source.encode()), ("__dlq.errors.partition", b"%d" % each.place.partition))
+    def _letters(self, source: str, dead: list[Dead], log: PartitionLog | None, most: int, now: float) -> list[Record]:
+        """Take records of one share partition off the list; return their letters, at most so many. They have key and
+        value if there is a `log`, and end where too much of it would be unpacked."""
+        place, timestamp = dead[0].place, self._epoch_ms(now)
+        letters: list[Record] = []
+        done = 0
+        while done < len(dead) and dead[done].place == place and len(letters) < most:
+            each = dead[done]
+            where = (("__dlq.errors.topic", source.encode()), ("__dlq.errors.partition", b"%d" % place.partition))
             reason = (
-                ("__dlq.errors.group", each.place.group_id.encode()),
+                ("__dlq.errors.group", place.group_id.encode()),
                 ("__dlq.errors.delivery.count", b"%d" % each.delivery_count),
                 ("__dlq.errors.message", each.cause.encode()),
             )
-            for offset in range(each.offsets.first, each.offsets.last + 1):
-                key, value = (None, None) if copies is None else copies.at(offset)
-                headers = (*place, ("__dlq.errors.offset", b"%d" % offset), *reason)
-                yield Record(offset, timestamp, key, value, headers)
+            first, last = each.offsets
+            for offset in range(first, min(last, first + most - len(letters) - 1) + 1):
+                if log is not None and not self._copies.may_read(log, offset):
+                    most = 0
+                    break
+                key, value = (None, None) if log is None else self._copies.at(log, offset)
+                headers = (*where, ("__dlq.errors.offset", b"%d" % offset), *reason)
+                letters.append(Record(offset, timestamp, key, value, headers))
+                first = offset + 1
+            if first <= last:
+                dead[done] = each._replace(offsets=Offsets(first, last))
+            else:
+                done += 1
+        del dead[:done]
+        return letters
 
     def _write(self, queue: Topic, index: int, letters: Iterable[Record], now: float) -> None:
         """Append letters to the queue, in as many batches as it needs. Raises `Refusal`, but not before the last one: a
@@ -149,31 +184,51 @@ class DeadLetters:
             log.warning("Group %s lost dead letters: %s", readable(group_id), reason)
 
 
-class _Copies:
-    """Keys and values of the records of a log. The batch that was read last is kept, as records come in order."""
+def _of_first_place(dead: list[Dead]) -> int:
+    """Return the number of entries at the beginning that are of one share partition."""
+    place = dead[0].place
+    return sum(1 for _ in takewhile(lambda each: each.place == place, dead))
 
-    def __init__(self, source: PartitionLog) -> None:
-        self._source = source
+
+class _Copies:
+    """Keys and values of the records of logs. The batch that was read last is kept, as records come in order.
+    `unpacked` counts the bytes of all since it was set to 0."""
+
+    def __init__(self) -> None:
+        self.unpacked = 0
+        self._source: PartitionLog | None = None
         self._first, self._last = 0, -1
         self._records: dict[int, tuple[bytes | None, bytes | None]] = {}
 
-    def at(self, offset: int) -> tuple[bytes | None, bytes | None]:
+    def _has(self, source: PartitionLog, offset: int) -> bool:
+        return source is self._source and self._first <= offset <= self._last
+
+    def may_read(self, source: PartitionLog, offset: int) -> bool:
+        """Return True if the record is in the batch that was read last, or another one may be unpacked."""
+        return self.unpacked < UNPACKED_AT_ONCE or self._has(source, offset)
+
+    def at(self, source: PartitionLog, offset: int) -> tuple[bytes | None, bytes | None]:
         """Return key and value of the record at this offset; None and None if the log does not have it."""
-        if not self._first <= offset <= self._last:
-            self._read(offset)
+        if not self._has(source, offset):
+            self._read(source, offset)
         return self._records.get(offset, (None, None))
 
-    def _read(self, offset: int) -> None:
-        self._first = self._last = offset
+    def _read(self, source: PartitionLog, offset: int) -> None:
+        self._source, self._first, self._last = source, offset, offset
         self._records = {}
-        data = self._source.read(offset, 1, first_whole=True) if offset >= self._source.start_offset else b""
+        data = source.read(offset, 1, first_whole=True) if offset >= source.start_offset else b""
         if not data:
             return
         self._last = max(offset, last_offset(data))
         try:
             part = read_batch(data)
-            records = part[0].records() if part is not None and not part[0].control else []
+            if part is None or part[0].control:
+                return
+            unpacked = part[0].unpacked()
+            self.unpacked += len(unpacked)
+            records = part[0].decoded(unpacked)
         except CorruptBatch:
             # A producer may pack records that cannot be unpacked: these letters have headers alone, as in Kafka.
+            self.unpacked += UNPACKED_AT_ONCE
             return
         self._records = {each.offset: (each.key, each.value) for each in records}

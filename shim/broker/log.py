@@ -187,11 +187,14 @@ class PartitionLog:
         index, last = self._index(offset), self._last_before(end)
         return 0 if last < index else self._ends[last] - self._ends[index] + len(self._data[index])
 
-    def read(self, offset: int, max_bytes: int, *, first_whole: bool, committed: bool = False) -> bytes:
+    def read(
+        self, offset: int, max_bytes: int, *, first_whole: bool, committed: bool = False, offsets: int | None = None
+    ) -> bytes:
         """Return the batches from the one that holds `offset` on: as many whole ones as fit into `max_bytes`.
 
         `first_whole`: return the first batch even when it alone is too large (KIP-74), so that a consumer moves on.
-        `committed`: stop at the last stable offset; aborted records are in the result all the same.
+        `committed`: stop at the last stable offset; aborted records are in the result all the same. `offsets`: stop
+        after the first batch that begins so many offsets or more beyond the first offset that there is.
         """
         end = self.readable_end(committed=committed)
         if offset >= end:
@@ -199,6 +202,8 @@ class PartitionLog:
         first, last = self._index(offset), self._last_before(end)
         if last < first:
             return b""
+        if offsets is not None:
+            last = min(last, bisect_left(self._bases, max(offset, self._bases[first]) + offsets))
         start = self._ends[first] - len(self._data[first])
         after = bisect_right(self._ends, start + max_bytes, first, last + 1)
         if after <= first:

@@ -8,7 +8,7 @@ of 4.2 (semantics 4.13).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
 from operator import attrgetter
@@ -18,7 +18,9 @@ from kafka_shim.apis import share_acknowledge as acknowledge_api
 from kafka_shim.apis.releases import Rules
 from kafka_shim.apis.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from kafka_shim.apis.share_fetch import (
+    AcknowledgementBatch,
     AcquiredRecords,
+    FetchTopic,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
@@ -44,8 +46,26 @@ from kafka_shim.groups.share.states import is_member_id
 
 WHOLE_BATCHES: Final = 0
 """The acquire mode in which a batch is never divided (KIP-1206)."""
-MOST_PARTITIONS: Final = 20_000
-"""Partitions of a share session at most: each of its requests may be answered with an error for each."""
+AT_ONCE: Final = 5_000
+"""Work after which parked fetches wait until other clients are served: partitions and kilobytes in answers."""
+_LOOK: Final = 10
+"""Work of a look at a parked fetch."""
+_MOST_GONE: Final = 1_000
+"""Ends of waits for fetches that are gone, beside twice those of the others."""
+MOST_PARTITIONS: Final = 10_000
+"""Partitions of a share session at most: its first request looks at all of them at once, and each of its requests may
+be answered with an error for each."""
+
+
+def _batches(
+    topics: Iterable[FetchTopic | acknowledge_api.AcknowledgeTopic],
+) -> dict[Spot, Sequence[AcknowledgementBatch]]:
+    """Return the acknowledgements of each partition: the last ones, if a request names it twice, as in Kafka."""
+    return {
+        (topic.topic_id, each.partition_index): each.acknowledgement_batches
+        for topic in topics
+        for each in topic.partitions
+    }
 
 
 class _Parked:
@@ -69,6 +89,13 @@ class _Parked:
         self.acknowledged = acknowledged
         self.is_first = is_first
         self.number = 0
+
+    @property
+    def work(self) -> int:
+        """Return the partitions in its answer and the kilobytes of records, at most."""
+        watch = self.watch
+        partitions = len(self.session.topics) if self.is_first else len(watch.errors) + len(watch.readable)
+        return partitions + min(self.request.max_bytes, watch.readable_bytes) // 1000
 
 
 _number: Final = attrgetter("number")
@@ -99,7 +126,11 @@ class ShareFetchApi:
         self._rules = rules
         self._waiting: dict[object, _Parked] = {}
         self._woken: dict[ShareWatch, None] = {}
-        self._wait_ends: list[tuple[float, int, _Parked]] = []
+        self._next_turn = inf
+        """The time at which more of the woken fetches are answered."""
+        self._numbered: dict[int, _Parked] = {}
+        self._wait_ends: list[tuple[float, int]] = []
+        """A heap of the times at which waits end, each with the number of its fetch; a fetch may be gone."""
         self._order = count()
         self._released = False
         self.room: Callable[[], int] | None = None
@@ -144,12 +175,7 @@ class ShareFetchApi:
                 return self._too_large(session, now)
         acknowledged = self.partitions.acknowledge(
             session,
-            (
-                ((topic.topic_id, each.partition_index), each.acknowledgement_batches)
-                for topic in request.topics
-                for each in topic.partitions
-                if each.acknowledgement_batches
-            ),
+            {spot: each for spot, each in _batches(request.topics).items() if each} if acknowledges else {},
             now,
             renews=request.is_renew_ack,
             ends=epoch == FINAL_EPOCH,
@@ -183,11 +209,7 @@ class ShareFetchApi:
             return ShareAcknowledgeResponse(error_code=refused.error)
         acknowledged = self.partitions.acknowledge(
             session,
-            (
-                ((topic.topic_id, each.partition_index), each.acknowledgement_batches)
-                for topic in request.topics
-                for each in topic.partitions
-            ),
+            _batches(request.topics),
             now,
             renews=request.is_renew_ack,
             ends=epoch == FINAL_EPOCH,
@@ -226,10 +248,14 @@ class ShareFetchApi:
         if self._released:
             return -inf
         wait_ends = self._wait_ends
-        while wait_ends and self._waiting.get(wait_ends[0][2].exchange) is not wait_ends[0][2]:
+        while wait_ends and wait_ends[0][1] not in self._numbered:
             heappop(wait_ends)
         locks = self.partitions.locks
-        deadline = locks[0][0] if locks else inf
+        deadline = self.partitions.letters_due
+        if locks and locks[0][0] < deadline:
+            deadline = locks[0][0]
+        if self._next_turn < deadline:
+            deadline = self._next_turn
         return min(deadline, wait_ends[0][0] + self._ahead()) if wait_ends else deadline
 
     def expire(self, now: float) -> None:
@@ -238,12 +264,15 @@ class ShareFetchApi:
         partitions = self.partitions
         if partitions.dead or (partitions.locks and partitions.locks[0][0] <= now):
             partitions.expire(now)
+        if self._woken:
+            self.topics.woken[self] = None
         if self.topics.woken:
             self.topics.settle(now)
-        while self._wait_ends and self._wait_ends[0][0] <= now - self._ahead():
-            parked = heappop(self._wait_ends)[2]
-            if self._waiting.get(parked.exchange) is parked:
-                self._reply(parked, now)
+        room = AT_ONCE
+        while room > 0 and self._wait_ends and self._wait_ends[0][0] <= now - self._ahead():
+            parked = self._numbered.get(heappop(self._wait_ends)[1])
+            if parked is not None:
+                room -= self._reply(parked, now)
 
     def drop(self, exchange: object) -> None:
         """Drop a parked fetch after the end of its connection."""
@@ -293,10 +322,16 @@ class ShareFetchApi:
         """Answer the fetches that wait for changed partitions, if there are records for them now; the one that has
         waited longest comes first."""
         woken, self._woken = self._woken, {}
+        self._next_turn, room = inf, AT_ONCE
         for parked in sorted((each for watch in woken for each in watch.waiting), key=_number):
-            self._try_again(parked, now)
+            if room > 0:
+                room -= self._try_again(parked, now)
+            else:
+                self._woken[parked.watch] = None
+                self._next_turn = now
 
-    def _try_again(self, parked: _Parked, now: float) -> None:
+    def _try_again(self, parked: _Parked, now: float) -> int:
+        """Answer a fetch if there are records for it now. Return the work."""
         if self._waiting.get(parked.exchange) is parked:
             try:
                 is_ready = parked.watch.is_ready(parked.request.min_bytes, now)
@@ -306,7 +341,8 @@ class ShareFetchApi:
                 self.outbox.failed(error, "a parked ShareFetch", exchange=parked.exchange)
             else:
                 if is_ready:
-                    self._reply(parked, now)
+                    return self._reply(parked, now)
+        return _LOOK
 
     def _park(self, parked: _Parked, now: float) -> None:
         parked.watch.mark()
@@ -314,16 +350,22 @@ class ShareFetchApi:
         self._waiting[parked.exchange] = parked
         ends = now - self._ahead() + parked.request.max_wait_ms / 1000
         parked.number = next(self._order)
-        heappush(self._wait_ends, (ends, parked.number, parked))
+        self._numbered[parked.number] = parked
+        heappush(self._wait_ends, (ends, parked.number))
+        if len(self._wait_ends) > 2 * len(self._numbered) + _MOST_GONE:
+            self._wait_ends = [each for each in self._wait_ends if each[1] in self._numbered]
+            heapify(self._wait_ends)
 
     def _unpark(self, parked: _Parked) -> None:
-        del self._waiting[parked.exchange]
+        del self._waiting[parked.exchange], self._numbered[parked.number]
         watch = parked.watch
         watch.waiting.remove(parked)
         if watch.is_ended:
             watch.end()
 
-    def _reply(self, parked: _Parked, now: float) -> None:
+    def _reply(self, parked: _Parked, now: float) -> int:
+        """Answer a fetch. Return the work."""
+        work = _LOOK + parked.work
         self._unpark(parked)
         try:
             response = self._answer(parked, now)
@@ -331,6 +373,7 @@ class ShareFetchApi:
             self.outbox.failed(error, "a parked ShareFetch", exchange=parked.exchange)
         else:
             self.outbox.reply_at_once(parked.exchange, response)
+        return work
 
     # Answers
 

@@ -118,6 +118,8 @@ class SharePartition:
         self.looked_up: int | None = None
         """The fetch offset that a fetch has last looked up in the log."""
         self.watchers: dict[Watcher, None] = {}
+        self.next_look = inf
+        """The time at which `SharePartitions` looks for locks that have expired."""
         self._persister = persister
         self._epoch = state.epoch
         persister.holders[place] = self
@@ -152,6 +154,14 @@ class SharePartition:
         return self.in_flight.next_offset if self.in_flight.size < self.most_in_flight else None
 
     # Acquiring
+
+    def reach(self, reader: Reader, fetch_offset: int) -> int:
+        """Return the number of offsets from `fetch_offset` on among which a member acquires records: those in flight,
+        and as many new ones as it may have. `acquire` divides these as if it had all batches of the log, if it has one
+        that begins beyond them."""
+        flight = self.in_flight
+        new = max(0, min(reader.max_records, self.most_in_flight - flight.size))
+        return max(0, flight.next_offset - fetch_offset) + new
 
     def acquire(
         self, reader: Reader, fetch_offset: int, batches: Sequence[Offsets], aborted: Sequence[Offsets] = ()

@@ -6,9 +6,10 @@ The rules of a single partition are in `share_partition.py`. Sources: KIP-932; K
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis.releases import Rules
@@ -63,9 +64,11 @@ class SharePartitions:
         self._dead_letters = dead_letters
         self.dead: list[Dead] = []
         """Dead records without a letter yet."""
+        self.letters_due = inf
+        """The time at which more letters are written."""
         self._partitions: dict[str, dict[Spot, SharePartition]] = {}
         self.locks: list[tuple[float, int, SharePartition]] = []
-        """A heap of the times at which locks expire."""
+        """A heap of the times at which locks expire: of each share partition the first, or one before it."""
         self._order = count()
 
     # Partitions
@@ -149,7 +152,9 @@ class SharePartitions:
     def _setting(self, group_id: str, name: str) -> str:
         settings = self._topics.settings
         own = settings.groups.get(group_id, {})
-        return group_value(name, values_in_force(own, settings, self._rules), settings)
+        # A first fetch asks this for each of its partitions: the group's other values are not looked at.
+        value = {name: own[name]} if name in own else {}
+        return group_value(name, values_in_force(value, settings, self._rules), settings)
 
     def limits(self, group_id: str) -> dict[str, Any]:
         """Return the delivery limit of a group, its limit of records in flight, and the list of its dead records."""
@@ -170,14 +175,17 @@ class SharePartitions:
     def acknowledge(
         self,
         session: ShareSession,
-        batches: Iterable[tuple[Spot, Sequence[AcknowledgementBatch]]],
+        batches: Mapping[Spot, Sequence[AcknowledgementBatch]],
         now: float,
         *,
         renews: bool,
         ends: bool,
     ) -> dict[Spot, PartitionError]:
         """Let a member acknowledge records, and release the others if its session ends."""
-        errors = {spot: self._acknowledge(session, spot, each, now, renews=renews) for spot, each in batches}
+        limits = self.limits(session.group_id) if batches else {}
+        errors = {
+            spot: self._acknowledge(session, spot, each, limits, now, renews=renews) for spot, each in batches.items()
+        }
         if ends:
             self.release(session)
         self._bury(now)
@@ -188,6 +196,7 @@ class SharePartitions:
         session: ShareSession,
         spot: Spot,
         batches: Sequence[AcknowledgementBatch],
+        limits: dict[str, Any],
         now: float,
         *,
         renews: bool,
@@ -205,7 +214,7 @@ class SharePartitions:
         is_renewal = renews and any(Acknowledge.RENEW in each.acknowledge_types for each in batches)
         if is_renewal and self._setting(session.group_id, "share.renew.acknowledge.enable").lower() == "false":
             return PartitionError(ErrorCode.INVALID_RECORD_STATE)
-        shared.limit(**self.limits(session.group_id))
+        shared.limit(**limits)
         shared.in_flight.truncate(partition.log.start_offset)
         deadline = now + self.lock_ms(session.group_id) / 1000
         was_full = shared.first_to_fetch() is None
@@ -222,7 +231,7 @@ class SharePartitions:
             if refused.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 self._let_go(shared)
             return PartitionError(refused.error, refused.message)
-        if renews:
+        if is_renewal:
             self.lock(shared, deadline)
         if released or was_full:
             self._wake(shared)
@@ -242,28 +251,35 @@ class SharePartitions:
                     self._let_go(shared)
 
     def _bury(self, now: float) -> None:
-        """Write letters about the records that are dead since the last call."""
-        if self.dead and self._dead_letters is not None:
-            dead = list(self.dead)
+        """Write letters about dead records. Those of many are due again at once."""
+        if not self.dead or self._dead_letters is None:
+            return
+        try:
+            self._dead_letters.bury(self.dead, now)
+        except Exception as error:
             self.dead.clear()
-            try:
-                self._dead_letters.bury(dead, now)
-            except Exception as error:
-                self._outbox.failed(error, "a dead letter")
+            self._outbox.failed(error, "a dead letter")
+        self.letters_due = now if self.dead else inf
 
     # Locks
 
     def lock(self, shared: SharePartition, deadline: float) -> None:
-        """Note that records of a share partition are locked until `deadline`."""
-        heappush(self.locks, (deadline, next(self._order), shared))
+        """Note that records of a share partition are locked until `deadline`, unless it is looked at before."""
+        if deadline < shared.next_look:
+            shared.next_look = deadline
+            heappush(self.locks, (deadline, next(self._order), shared))
 
     def expire(self, now: float) -> None:
         """Release the locks that have expired."""
         while self.locks and self.locks[0][0] <= now:
-            _, _, partition = heappop(self.locks)
+            deadline, _, partition = heappop(self.locks)
+            if not partition.is_current or partition.next_look != deadline:
+                continue
+            partition.next_look = inf
             try:
-                if partition.is_current and partition.expire(now):
+                if partition.expire(now):
                     self._wake(partition)
+                self.lock(partition, partition.next_deadline)
             except Exception as error:
                 self._outbox.failed(error, "the lock of a share partition")
                 # Other locks of it may be overdue too: the next request reads its state again.

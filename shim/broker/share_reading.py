@@ -19,8 +19,10 @@ from kafka_shim.broker.share_partition import AcquiredBatch, Reader, SharePartit
 from kafka_shim.groups.share.persister import UNINITIALIZED, ShareState
 from kafka_shim.persistence.batch import HEADER, OVERHEAD, TRANSACTIONAL
 
-_LOOK_AHEAD: Final = 2**20
-"""Bytes of the log in which aborted batches are passed at once."""
+_FIRST_LOOK_AHEAD: Final = 2**13
+"""Bytes of the log in which aborted batches are passed at once; then twice as many, and so on."""
+MOST_PASSED: Final = 5_000
+"""Aborted batches after which a read ends without records: the next one goes on."""
 
 _Place: TypeAlias = tuple[int, int, slice, int | None]
 
@@ -49,8 +51,10 @@ def read(
 ) -> tuple[bytes, list[AcquiredBatch]]:
     """Acquire records for a member; return the batches of the log with these records. `first_whole`: return the first
     batch even when it alone is larger than `max_bytes`."""
-    while (offset := shared.first_to_fetch()) is not None:
-        data = log.read(offset, max_bytes, first_whole=first_whole, committed=committed)
+    passed = 0
+    while passed < MOST_PASSED and (offset := shared.first_to_fetch()) is not None:
+        offsets = shared.reach(reader, offset)
+        data = log.read(offset, max_bytes, first_whole=first_whole, committed=committed, offsets=offsets)
         if not data:
             break
         places = list(_places(data))
@@ -63,29 +67,32 @@ def read(
         if shared.first_to_fetch() == offset:
             break
         if aborted:
-            _pass_aborted(shared, log, reader)
+            passed += len(places) + _pass_aborted(shared, log, reader)
     return b"", []
 
 
-def _pass_aborted(shared: SharePartition, log: PartitionLog, reader: Reader) -> None:
+def _pass_aborted(shared: SharePartition, log: PartitionLog, reader: Reader) -> int:
     """Be done with the batches of aborted transactions that come next, however few records the reader takes at once: no
-    member gets them."""
-    offset = shared.first_to_fetch()
-    while offset is not None:
-        data = log.read(offset, _LOOK_AHEAD, first_whole=True, committed=True)
+    member gets them. Return their number."""
+    look_ahead, passed = _FIRST_LOOK_AHEAD, 0
+    while passed < MOST_PASSED and (offset := shared.first_to_fetch()) is not None:
+        data = log.read(offset, look_ahead, first_whole=True, committed=True)
         places = list(_places(data))
         aborted = _aborted(log, offset, data, places)
         count = sum(1 for _ in takewhile(lambda pair: pair[0][:2] == pair[1], zip(places, aborted, strict=False)))
-        if not count:
-            return
-        while offset is not None and offset <= aborted[count - 1].last:
+        while offset is not None and count and offset <= aborted[count - 1].last:
             begin = bisect_left(aborted, offset, key=lambda each: each.last)
             part = aborted[begin : min(count, begin + shared.most_in_flight)]
             last = part[-1].last
             shared.acquire(reader._replace(max_records=last - offset + 1), offset, part, [Offsets(part[0].first, last)])
             before, offset = offset, shared.first_to_fetch()
             if offset is not None and offset <= before:
-                return
+                return passed
+        passed += count
+        if count < len(places) or not places:
+            break
+        look_ahead *= 2
+    return passed
 
 
 def _aborted(log: PartitionLog, offset: int, data: bytes, places: list[_Place]) -> list[Offsets]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafka_shim.broker import dead_letters
 from kafka_shim.broker.dead_letters import AUTO_CREATE, COPIES, ENABLED
 from kafka_shim.broker.settings import DEAD_LETTER_QUEUE
 from kafka_shim.groups.outbox import Failure
@@ -203,3 +204,56 @@ def test_an_error_of_a_letter_does_not_fail_the_acknowledgement(monkeypatch: pyt
     monkeypatch.setattr(cluster.broker.share.partitions._dead_letters, "bury", broken)
     assert error_of(cluster.one.acknowledge((0, 2, REJECT))) == 0
     assert Failure in [type(each.effect) for each in cluster.outbox.effects]
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_many_letters_are_written_in_turns(monkeypatch: pytest.MonkeyPatch, *, copies: bool) -> None:
+    monkeypatch.setattr(dead_letters, "LETTERS_AT_ONCE", 10)
+    cluster = Buried()
+    cluster.own[COPIES] = str(copies).lower()
+    values = [b"%d" % number for number in range(50)]
+    cluster.send("t", 0, batch(*values))
+    cluster.one.fetch()
+    unpacked = 0
+    read_one = dead_letters.read_batch
+
+    def counted(data: bytes) -> object:
+        nonlocal unpacked
+        unpacked += 1
+        return read_one(data)
+
+    monkeypatch.setattr(dead_letters, "read_batch", counted)
+    cluster.one.acknowledge((0, 2, REJECT), (3, 52, [3] * 25 + [1] + [3] * 24))
+    counts = [len(cluster.letters())]
+    while cluster.broker.next_deadline() <= cluster.now:
+        cluster.advance(0)
+        counts.append(len(cluster.letters()))
+    assert counts == [10, 20, 30, 40, 50, 52]
+    assert [int(each or 0) for each in offsets(cluster.letters())] == [*range(28), *range(29, 53)]
+    assert unpacked == (2 if copies else 0), "a batch is kept for the next turn"
+    if copies:
+        assert [each.value for each in cluster.letters()] == [b"a", b"b", b"c", *values[:25], *values[26:]]
+
+
+def test_few_batches_are_unpacked_at_once_for_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letters, "UNPACKED_AT_ONCE", 1_000)
+    cluster = Buried()
+    cluster.own[COPIES] = "true"
+    for _ in range(5):
+        cluster.send("t", 0, batch(b"v" * 600, codec="gzip"))
+    cluster.one.fetch()
+    cluster.one.acknowledge((3, 7, REJECT))
+    counts = [len(cluster.letters())]
+    while cluster.broker.next_deadline() <= cluster.now:
+        cluster.advance(0)
+        counts.append(len(cluster.letters()))
+    assert counts == [2, 4, 5]
+    assert {each.value for each in cluster.letters()} == {b"v" * 600}
+
+
+def test_letters_of_a_refused_queue_end_with_those_of_their_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letters, "LETTERS_AT_ONCE", 2)
+    cluster = Buried(enabled="false")
+    cluster.one.acknowledge((0, 2, [3, 1, 3]))
+    assert cluster.broker.share.partitions.dead == []
+    assert cluster.broker.next_deadline() > cluster.now

@@ -58,6 +58,7 @@ def alter(shard: Shard, request: AlterShareGroupOffsetsRequest) -> AlterShareGro
     resets: list[tuple[Place, int, int]] = []
     previous = {} if group is None else group.initialized
     initialized = dict(previous)
+    added: dict[tuple[bytes, str], set[int]] = {}
     previous_starts = {} if group is None else group.starts
     starts = dict(previous_starts)
     for topic in request.topics:
@@ -72,10 +73,12 @@ def alter(shard: Shard, request: AlterShareGroupOffsetsRequest) -> AlterShareGro
                 continue
             resets.append((Place(request.group_id, topic_id, each.partition_index), epoch, each.start_offset))
             starts[topic_id, each.partition_index] = Start(epoch, each.start_offset)
-            topic_state = initialized.get(topic_id, Initialized(topic.topic_name, frozenset()))
-            initialized[topic_id] = topic_state._replace(partitions=topic_state.partitions | {each.partition_index})
+            added.setdefault((topic_id, topic.topic_name), set()).add(each.partition_index)
             answer.partitions.append(AlteredPartition(each.partition_index))
         altered.append(answer)
+    for (topic_id, name), indexes in added.items():
+        topic_state = initialized.get(topic_id, Initialized(name, frozenset()))
+        initialized[topic_id] = topic_state._replace(partitions=topic_state.partitions | indexes)
     if initialized != previous:
         if group is None:
             shard.write(*records.epoch(request.group_id, epoch, 0))

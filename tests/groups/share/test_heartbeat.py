@@ -15,6 +15,7 @@ from kafka_shim.apis.delete_share_group_offsets import error as delete_refused
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.groups.share.persister import Place
+from kafka_shim.groups.share.records import Initialized
 from kafka_shim.persistence.records import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupMemberMetadataKey,
@@ -271,6 +272,27 @@ def test_altering_offsets_makes_a_group(release: str, epoch: int) -> None:
     cluster.settle()
     assert [each.error_code for each in answer.responses[0].partitions] == [0, E.UNKNOWN_TOPIC_OR_PARTITION]
     assert (cluster.shown().group_state, cluster.shown().group_epoch) == ("Empty", epoch)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_the_partitions_of_an_altered_topic_are_copied_once(monkeypatch: pytest.MonkeyPatch, *, together: bool) -> None:
+    cluster = Cluster(t=100)
+    partitions = [AlteredPartition(index, 7) for index in range(100)]
+    topics = [AlteredTopic("t", partitions)] if together else [AlteredTopic("t", [each]) for each in partitions]
+    copies = 0
+    replace = Initialized._replace
+
+    def counted(topic: Initialized, **fields: frozenset[int]) -> Initialized:
+        nonlocal copies
+        copies += 1
+        return replace(topic, **fields)
+
+    monkeypatch.setattr(Initialized, "_replace", counted)
+    cluster.service.ask(AlterShareGroupOffsetsRequest(GROUP, topics), alter_refused)
+    cluster.settle()
+    (topic,) = cluster.share_group.initialized.values()
+    assert topic == Initialized("t", frozenset(range(100)))
+    assert copies == 1
 
 
 def test_altering_offsets_of_partitions_that_are_not_there_makes_no_group() -> None:
