@@ -31,7 +31,8 @@ _NO_ABORTS: Final[list[AbortedTransaction]] = []
 class FetchAnswer:
     """The answer to a fetch of `state` from node `node_id`, with at most `budget` bytes of records or one larger batch.
 
-    `size` is the number of partitions to look at. The answer to a session has only partitions with news.
+    `size` is the number of partitions to look at, `bytes` counts the records until now. The answer to a session has
+    only partitions with news.
     """
 
     __slots__ = (
@@ -43,6 +44,7 @@ class FetchAnswer:
         "_node_id",
         "_parts",
         "_topics",
+        "bytes",
         "size",
         "state",
     )
@@ -51,6 +53,7 @@ class FetchAnswer:
         self.state = state
         self._node_id = node_id
         self._budget = budget
+        self.bytes = 0
         self._epoch = state.epoch
         self._first_whole = True
         self._leaders: set[int] = set()
@@ -64,9 +67,11 @@ class FetchAnswer:
         """Return True if a later request of the session has come, so that this one gets an error."""
         return self._epoch != self.state.epoch
 
-    def read(self, most: int | None = None) -> bool:
-        """Look at the next partitions, at most `most`; return False if they were fewer."""
+    def read(self, room: int, most: int | None = None) -> bool:
+        """Look at the next partitions, at most `most`, and take at most `room` bytes of records more; return False if
+        the partitions were fewer."""
         state = self.state
+        self._budget = min(self._budget, room)
         is_full = state.is_full
         parts = list(islice(self._parts, most))
         for part in parts:
@@ -75,6 +80,7 @@ class FetchAnswer:
             data = self._read(part)
             if data.records:
                 self._budget = max(0, self._budget - len(data.records))
+                self.bytes += len(data.records)
                 self._first_whole = False
             if self._epoch != FINAL_EPOCH:
                 if not (part.answered(data) or is_full):

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from kafka_shim.apis.fetch import FetchRequest, FetchResponse
 from kafka_shim.apis.wire.errors import ErrorCode
@@ -34,6 +34,8 @@ AT_ONCE: Final = 500
 """Partitions with possible news that an answer looks at without a pause."""
 IN_A_TURN: Final = 50
 """Partitions of a longer answer to look at before the time is read."""
+LONG: Final = 256 * 1024
+"""The memory of an answer with more bytes of records is counted from its first record on."""
 
 
 class Turns(Protocol):
@@ -90,6 +92,8 @@ class FetchApi:
         self._clock_ahead = clock_ahead
         self.room: Callable[[], int] | None = None
         """Returns the bytes that answers may still take until clients read; None without such a bound."""
+        self.hold: Callable[[Any, int], None] | None = None
+        """Counts the bytes of the answer to an exchange, 0 to forget them; may end connections. None where none are."""
         self.take_turns: Callable[[Turns], None] | None = None
         """Takes work that is to be done in turns; None where all is done at once."""
         self._in_turns: dict[object, FetchAnswer] = {}
@@ -168,7 +172,9 @@ class FetchApi:
         try:
             state.look_up(self.topics)
             for waiter in list(state.waiters.values()):
-                if state.is_ready(self.node_id, self._enough(waiter.min_bytes, waiter.max_bytes)):
+                # Without room for an answer before, its connection may just have ended.
+                enough = self._enough(waiter.min_bytes, waiter.max_bytes)
+                if waiter.live and state.is_ready(self.node_id, enough):
                     self._reply(waiter, now)
         except Exception as error:
             # Another client's request has changed the log: it must not fail for the fetches that wait.
@@ -276,17 +282,22 @@ class FetchApi:
 
     def _answer(self, state: FetchState, exchange: object, max_bytes: int, now: float) -> FetchResponse | Parked:
         """Return the answer, or begin to make it in turns."""
-        budget = min(max_bytes, self._most_bytes)
-        if self.room is not None:
-            budget = min(budget, self.room())
-        answer = FetchAnswer(self.node_id, state, budget)
+        answer = FetchAnswer(self.node_id, state, min(max_bytes, self._most_bytes))
         # A full fetch has named its partitions, and a huge one has turns of its own: one at a time is decoded.
         if answer.size > AT_ONCE and self.take_turns is not None and not state.is_full:
             self._in_turns[exchange] = answer
             self.take_turns(_InTurns(self, exchange, answer))
             return PARKED
-        answer.read()
+        self._read(exchange, answer)
         return self._finish(answer, now)
+
+    def _read(self, exchange: object, answer: FetchAnswer, most: int | None = None) -> bool:
+        """Read more of an answer, see `FetchAnswer.read`. Other answers are made before it is encoded, so it is counted
+        now."""
+        is_more = answer.read(self._most_bytes if self.room is None else self.room(), most)
+        if answer.bytes > LONG and self.hold is not None:
+            self.hold(exchange, answer.bytes)
+        return is_more
 
     def go_on(self, exchange: object, answer: FetchAnswer, now: float) -> bool:
         """Read more of an answer that is made in turns; return False once it leaves, or its connection has ended."""
@@ -294,11 +305,14 @@ class FetchApi:
             return False
         if answer.is_overtaken:
             response = FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        elif answer.read(IN_A_TURN):
+            if self.hold is not None:
+                self.hold(exchange, 0)
+        elif self._read(exchange, answer, IN_A_TURN):
             return True
         else:
             response = self._finish(answer, now)
-        del self._in_turns[exchange]
+        # Without room its connection may just have ended.
+        self._in_turns.pop(exchange, None)
         self.outbox.reply_at_once(exchange, response)
         self.let_go(answer.state)
         return False

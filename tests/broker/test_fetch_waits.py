@@ -331,3 +331,15 @@ def test_fetch_that_waits_below_a_new_log_start_gets_the_error() -> None:
     cluster.topics.settle(0.0)
     ((_, response),) = cluster.replies()
     assert partitions_of(response)["t", 0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_connection_that_ends_for_the_answer_of_another_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_shim.broker.fetches.LONG", 1)
+    cluster = Cluster()
+    cluster.topics.declare("t", 1)
+    request = fetch_request(("t", 0, 0))
+    first, second = cluster.fetch(request), cluster.fetch(request)
+    cluster.broker.fetches.hold = lambda exchange, size: cluster.broker.forget(second)
+    cluster.send("t", 0, batch(b"a"))
+    assert [exchange for exchange, _ in cluster.replies()] == [first]
+    assert cluster.outbox.effects == []
