@@ -7,7 +7,7 @@ KIP-951 (new leaders); Kafka's `FetchSession` and `ReplicaManager.readFromLog`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -31,41 +31,33 @@ _NO_ABORTS: Final[list[AbortedTransaction]] = []
 class FetchAnswer:
     """The answer to a fetch of `state` from node `node_id`, with at most `budget` bytes of records or one larger batch.
 
-    `size` is the number of partitions to look at, `bytes` counts the records until now. The answer to a session has
+    `epoch` is that of the session at the request, `bytes` counts the records until now. The answer to a session has
     only partitions with news.
     """
 
     __slots__ = (
         "_answered",
         "_budget",
-        "_epoch",
         "_first_whole",
         "_leaders",
         "_node_id",
         "_parts",
         "_topics",
         "bytes",
-        "size",
+        "epoch",
         "state",
     )
 
-    def __init__(self, node_id: int, state: FetchState, budget: int) -> None:
+    def __init__(self, node_id: int, state: FetchState, budget: int, epoch: int) -> None:
         self.state = state
         self._node_id = node_id
         self._budget = budget
         self.bytes = 0
-        self._epoch = state.epoch
+        self.epoch = epoch
         self._first_whole = True
         self._leaders: set[int] = set()
         self._topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
-        candidates = state.candidates()
-        self.size = len(candidates)
-        self._parts = iter(candidates)
-
-    @property
-    def is_overtaken(self) -> bool:
-        """Return True if a later request of the session has come, so that this one gets an error."""
-        return self._epoch != self.state.epoch
+        self._parts: Iterator[FetchedPartition] | None = None
 
     def read(self, room: int, most: int | None = None) -> bool:
         """Look at the next partitions, at most `most`, and take at most `room` bytes of records more; return False if
@@ -73,6 +65,8 @@ class FetchAnswer:
         state = self.state
         self._budget = min(self._budget, room)
         is_full = state.is_full
+        if self._parts is None:
+            self._parts = iter(state.candidates())
         parts = list(islice(self._parts, most))
         for part in parts:
             if not (is_full or state.is_news(part, self._node_id)):
@@ -82,7 +76,7 @@ class FetchAnswer:
                 self._budget = max(0, self._budget - len(data.records))
                 self.bytes += len(data.records)
                 self._first_whole = False
-            if self._epoch != FINAL_EPOCH:
+            if self.epoch != FINAL_EPOCH:
                 if not (part.answered(data) or is_full):
                     continue
                 if data.records:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from kafka_shim.apis.fetch import FetchPartition, FetchResponse, FetchTopic
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batches import parse_batch
 from kafka_shim.broker.fetch_sessions import next_epoch
-from kafka_shim.broker.fetch_state import FetchedPartition
+from kafka_shim.broker.fetch_state import FetchedPartition, FetchState
 from kafka_shim.broker.fetches import AT_ONCE, IN_A_TURN
 from kafka_shim.broker.fetches import Turns as InTurns
 from kafka_shim.broker.log import PartitionLog
@@ -319,6 +321,99 @@ class TestAnswerInTurns:
         partitions = partitions_of(response)
         assert partitions["t", 0].records
         assert len(partitions) == self.COUNT + 1
+
+
+class TestManyParkedFetches:
+    """Fetches of ten clients without a session, each for 200 partitions."""
+
+    COUNT = 200
+
+    @pytest.fixture
+    def cluster(self) -> Cluster:
+        cluster = Cluster()
+        cluster.topics.declare("t", self.COUNT)
+        return cluster
+
+    def park(self, cluster: Cluster) -> list[object]:
+        asked = [FetchPartition(index, partition_max_bytes=1000) for index in range(self.COUNT)]
+        requests = [fetch_request() for _ in range(10)]
+        for request in requests:
+            request.topics = [FetchTopic("t", partitions=asked)]
+        return [cluster.fetch(request) for request in requests]
+
+    def answers_of_turns(self, turns: Turns, seen: list[object], cluster: Cluster) -> list[object]:
+        """Take all turns, and return the exchanges that got an answer."""
+        answered: list[object] = []
+        while turns.work:
+            del seen[:]
+            if not turns.turn():
+                del turns.work[0]
+            assert len(seen) <= IN_A_TURN
+            answered += [exchange for exchange, _ in cluster.replies()]
+        return answered
+
+    def test_change_that_all_wait_for_is_answered_in_turns(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        exchanges = self.park(cluster)
+        turns = Turns(cluster)
+        seen = looks(monkeypatch)
+        cluster.send("t", 0, batch(b"a"))
+        assert len(seen) <= AT_ONCE + 2 * len(exchanges)
+        answered = [exchange for exchange, _ in cluster.replies()]
+        assert len(answered) == AT_ONCE // self.COUNT
+        cluster.send("t", 0, batch(b"b"))
+        answered += self.answers_of_turns(turns, seen, cluster)
+        assert answered == exchanges
+
+    def test_time_that_ends_for_all_is_answered_in_turns(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        exchanges = self.park(cluster)
+        turns = Turns(cluster)
+        seen = looks(monkeypatch)
+        cluster.advance(0.5)
+        assert len(seen) <= 2 * AT_ONCE
+        answered = [exchange for exchange, _ in cluster.replies()]
+        assert len(answered) == AT_ONCE // self.COUNT
+        answered += self.answers_of_turns(turns, seen, cluster)
+        assert answered == exchanges
+        assert cluster.broker.next_deadline() == inf
+
+    def test_new_topic_is_looked_for_in_turns(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        unknown = [("nope", index, 0) for index in range(self.COUNT)]
+        waiting = [cluster.fetch(fetch_request(("t", 0, 0), *unknown, min_bytes=1000)) for _ in range(10)]
+        turns = Turns(cluster)
+        found: list[object] = []
+        find = FetchState._find
+        monkeypatch.setattr(FetchState, "_find", lambda *each: (found.append(each), find(*each)))
+        cluster.topics.declare("other", 1)
+        cluster.send("t", 0, batch(b"a"))
+        assert len(found) <= AT_ONCE
+        cluster.send("t", 0, batch(b"a"))
+        assert len(turns.work) == len(waiting) - AT_ONCE // self.COUNT
+        while turns.work:
+            assert not turns.turn()
+            del turns.work[0]
+        assert len(found) >= len(waiting) * self.COUNT
+        assert not cluster.replies()
+        cluster.advance(0.1)
+        cluster.send("t", 0, batch(b"a" * 1000))
+        assert len(cluster.replies()) == AT_ONCE // self.COUNT
+
+    def test_connection_that_ends_before_its_turn_gets_no_answer(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        exchanges = self.park(cluster)
+        turns = Turns(cluster)
+        cluster.send("t", 0, batch(b"a"))
+        cluster.replies()
+        for exchange in exchanges[5:]:
+            cluster.broker.forget(exchange)
+        answered = self.answers_of_turns(turns, looks(monkeypatch), cluster)
+        assert answered == exchanges[AT_ONCE // self.COUNT : 5]
+        log = cluster.topics.named("t").partitions[0].log
+        assert not log.watchers
 
 
 def test_fetch_that_waits_below_a_new_log_start_gets_the_error() -> None:
