@@ -140,6 +140,11 @@ class ParkedFetch:
         self.epoch = state.epoch
         self.live = True
 
+    def end(self) -> None:
+        """Note the answer or the end of the connection. Its deadline, perhaps in weeks, keeps the object alone."""
+        self.live = False
+        del self.exchange, self.state
+
 
 class FetchState:
     """The partitions of a session or of one request, and their parked fetches.

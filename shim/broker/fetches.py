@@ -185,9 +185,10 @@ class FetchApi:
         """Drop a parked fetch after the end of its connection."""
         waiter = self._waiting.pop(exchange, None)
         if waiter is not None:
-            waiter.live = False
-            del waiter.state.waiters[exchange]
-            self.let_go(waiter.state)
+            state = waiter.state
+            waiter.end()
+            del state.waiters[exchange]
+            self.let_go(state)
         self._end_turns(exchange)
 
     def settle(self, state: FetchState, now: float) -> None:
@@ -304,8 +305,8 @@ class FetchApi:
 
     def _reply(self, waiter: ParkedFetch, now: float) -> None:
         """Answer a parked fetch with the records that there are now, or when it is its turn."""
-        waiter.live = False
         state, exchange = waiter.state, waiter.exchange
+        waiter.end()
         del self._waiting[exchange], state.waiters[exchange]
         try:
             if self.take_turns is not None and not self._is_time(state.to_answer, now):
