@@ -289,6 +289,19 @@ class TestAnswerInTurns:
         ((exchange, response),) = cluster.replies()
         assert (exchange, response.error_code) == (overtaken, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
+    def test_topic_that_is_deleted_between_two_turns_is_unknown(self, cluster: Cluster, client: Client) -> None:
+        topic = cluster.topics.declare("t", 1)
+        client.answer(("t", 0, 0))
+        cluster.send("t", 0, batch(b"a"))
+        turns = Turns(cluster)
+        client.ask(max_wait_ms=0)
+        assert turns.turn()
+        cluster.topics.delete(topic)
+        while turns.turn():
+            pass
+        ((_, response),) = cluster.replies()
+        assert {data.error_code for data in partitions_of(response).values()} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
     def test_turns_end_with_the_connection(self, cluster: Cluster, client: Client) -> None:
         turns = Turns(cluster)
         exchange = client.ask(max_wait_ms=0)
