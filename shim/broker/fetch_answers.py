@@ -25,6 +25,9 @@ from kafka_shim.broker.fetch_sessions import FINAL_EPOCH
 from kafka_shim.broker.fetch_state import UNKNOWN, FetchedPartition, FetchState
 from kafka_shim.broker.topics import Node
 
+MOST_PARTITIONS: Final = 10_000
+"""Partitions in an answer to a session. It is encoded without a pause, and the others can be in the next answer."""
+
 _NO_ABORTS: Final[list[AbortedTransaction]] = []
 
 
@@ -32,16 +35,18 @@ class FetchAnswer:
     """The answer to a fetch of `state` from node `node_id`, with at most `budget` bytes of records or one larger batch.
 
     `epoch` is that of the session at the request, `bytes` counts the records until now. The answer to a session has
-    only partitions with news.
+    only partitions with news; if these are more than MOST_PARTITIONS, the following answers begin with the others.
     """
 
     __slots__ = (
         "_answered",
         "_budget",
         "_first_whole",
+        "_is_cut",
         "_leaders",
         "_node_id",
         "_parts",
+        "_places",
         "_topics",
         "bytes",
         "epoch",
@@ -58,6 +63,8 @@ class FetchAnswer:
         self._leaders: set[int] = set()
         self._topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
         self._parts: Iterator[FetchedPartition] | None = None
+        self._places = MOST_PARTITIONS
+        self._is_cut = False
 
     def read(self, room: int, most: int | None = None) -> bool:
         """Look at the next partitions, at most `most`, and take at most `room` bytes of records more; return False if
@@ -66,7 +73,9 @@ class FetchAnswer:
         self._budget = min(self._budget, room)
         is_full = state.is_full
         if self._parts is None:
-            self._parts = iter(state.candidates())
+            candidates = state.candidates()
+            self._is_cut = not is_full and len(candidates) > MOST_PARTITIONS
+            self._parts = iter(candidates)
         parts = list(islice(self._parts, most))
         for part in parts:
             if not (is_full or state.is_news(part, self._node_id)):
@@ -79,12 +88,16 @@ class FetchAnswer:
             if self.epoch != FINAL_EPOCH:
                 if not (part.answered(data) or is_full):
                     continue
-                if data.records:
+                if data.records or self._is_cut:
                     state.put_last(part)
             topic = self._topics.get((part.topic, part.topic_id))
             if topic is None:
                 topic = self._topics[part.topic, part.topic_id] = FetchableTopicResponse(part.topic, part.topic_id)
             topic.partitions.append(data)
+            if self._is_cut:
+                self._places -= 1
+                if not self._places:
+                    return False
         return len(parts) == most
 
     def response(self, session_id: int, nodes: Mapping[int, Node]) -> FetchResponse:

@@ -336,6 +336,36 @@ class TestAnswerInTurns:
         assert len(partitions) == self.COUNT + 1
 
 
+@pytest.mark.parametrize("in_turns", [True, False])
+def test_answer_to_a_session_has_some_partitions_and_the_next_ones_have_the_others(
+    monkeypatch: pytest.MonkeyPatch, in_turns: bool
+) -> None:
+    monkeypatch.setattr("kafka_shim.broker.fetch_answers.MOST_PARTITIONS", 20)
+    monkeypatch.setattr("kafka_shim.broker.fetches.AT_ONCE", 30)
+    cluster = Cluster()
+    cluster.topics.declare("t", 2)
+    client = Client(cluster, *(("nope", index, 0) for index in range(45)), ("t", 0, 0), ("t", 1, 0))
+    assert len(partitions_of(client.first)) == 47
+    turns = Turns(cluster)
+    if not in_turns:
+        cluster.broker.fetches.take_turns = None
+    cluster.send("t", 1, batch(b"a"))
+    answers: list[list[tuple[str, int]]] = []
+    for _ in range(5):
+        response = client.ask(max_wait_ms=0)
+        if in_turns:
+            while turns.turn():
+                pass
+            turns.work.clear()
+            ((_, response),) = cluster.replies()
+        answers.append(list(partitions_of(response)))
+    unknown = [("nope", index) for index in range(45)]
+    assert answers[:2] == [unknown[:20], unknown[20:40]]
+    # The partitions of a topic stand together.
+    assert answers[2] == [*unknown[40:], *unknown[:14], ("t", 1)]
+    assert answers[3:] == [unknown[14:34], [*unknown[34:], *unknown[:8], ("t", 1)]]
+
+
 class TestManyParkedFetches:
     """Fetches of ten clients without a session, each for 200 partitions."""
 
