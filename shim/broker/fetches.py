@@ -155,8 +155,10 @@ class FetchApi:
             return self._answer(state, exchange, request.max_bytes, now)
         if not state.clean:
             state.listen()
-            self._remember(state, request)
-        return self._park(state, request, exchange, now)
+        # One that is too large is forgotten at once, and watches its logs only because it is parked.
+        self._park(state, request, exchange, now)
+        self._remember(state, request)
+        return PARKED
 
     def next_deadline(self) -> float:
         """When the next parked fetch must be answered, monotonic seconds; infinity if none is parked."""

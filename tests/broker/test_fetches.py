@@ -291,6 +291,17 @@ class TestUnchangedRequest:
         assert len(log.watchers) == 10
         assert len(cluster.replies()) == 100
 
+    def test_fetch_that_is_too_large_to_remember_is_woken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("kafka_shim.broker.fetches.REMEMBERED_SIZE", 1)
+        cluster = cluster_with("t")
+        log = cluster.topics.named("t").partitions[0].log
+        exchange = cluster.fetch(fetch_request(("t", 0, 0), ("t", 1, 0)))
+        cluster.send("t", 0, batch(b"a"))
+        ((answered, response),) = cluster.replies()
+        assert answered == exchange
+        assert partitions_of(response)["t", 0].records
+        assert not log.watchers
+
     def test_deadlines_of_the_answered_do_not_pile_up(self) -> None:
         cluster = cluster_with("t")
         for number in range(5000):
