@@ -26,7 +26,7 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def connections(made: Cluster, count: int) -> tuple[Turns, list[Wire]]:
-    """Return clients whose answers have turns and a bound."""
+    """Return clients; their answers have turns and a bound."""
     wires = [Wire(made) for _ in range(count)]
     turns = Turns(*wires)
     turns.bound_fetches(*wires)
