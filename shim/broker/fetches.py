@@ -316,7 +316,7 @@ class FetchApi:
                 return
             response = self._at_hand(state, waiter.epoch)
             if response is None:
-                response = self._make(exchange, self._begin(state, waiter.max_bytes, waiter.epoch), now)
+                response = self._response(exchange, self._begin(state, waiter.max_bytes, waiter.epoch), now)
             if response is not None:
                 self.outbox.reply_at_once(exchange, response)
         except Exception as error:
@@ -333,7 +333,9 @@ class FetchApi:
             return state.empty
         return None
 
-    def _make(self, exchange: object, answer: FetchAnswer, now: float, most: int | None = None) -> FetchResponse | None:
+    def _response(
+        self, exchange: object, answer: FetchAnswer, now: float, most: int | None = None
+    ) -> FetchResponse | None:
         """Return the answer to a parked fetch, or None if there are more than `most` partitions to look at."""
         state = answer.state
         state.look_up(self.topics)
@@ -391,7 +393,7 @@ class FetchApi:
         state = answer.state
         response = self._at_hand(state, answer.epoch)
         if response is None:
-            response = self._make(exchange, answer, now, IN_A_TURN)
+            response = self._response(exchange, answer, now, IN_A_TURN)
         elif answer.bytes and self.hold is not None:
             self.hold(exchange, 0)
         if response is None:
