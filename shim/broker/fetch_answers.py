@@ -7,7 +7,7 @@ KIP-951 (new leaders); Kafka's `FetchSession` and `ReplicaManager.readFromLog`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -25,49 +25,57 @@ from kafka_shim.broker.fetch_sessions import FINAL_EPOCH
 from kafka_shim.broker.fetch_state import UNKNOWN, FetchedPartition, FetchState
 from kafka_shim.broker.topics import Node
 
+MOST_PARTITIONS: Final = 10_000
+"""Partitions in an answer to a session. It is encoded without a pause, and the others can be in the next answer."""
+
 _NO_ABORTS: Final[list[AbortedTransaction]] = []
 
 
 class FetchAnswer:
     """The answer to a fetch of `state` from node `node_id`, with at most `budget` bytes of records or one larger batch.
 
-    `size` is the number of partitions to look at. The answer to a session has only partitions with news.
+    `epoch` is that of the session at the request, `bytes` counts the records until now. The answer to a session has
+    only partitions with news; if these are more than MOST_PARTITIONS, the following answers begin with the others.
     """
 
     __slots__ = (
         "_answered",
         "_budget",
-        "_epoch",
         "_first_whole",
+        "_is_cut",
         "_leaders",
         "_node_id",
         "_parts",
+        "_places",
         "_topics",
-        "size",
+        "bytes",
+        "epoch",
         "state",
     )
 
-    def __init__(self, node_id: int, state: FetchState, budget: int) -> None:
+    def __init__(self, node_id: int, state: FetchState, budget: int, epoch: int) -> None:
         self.state = state
         self._node_id = node_id
         self._budget = budget
-        self._epoch = state.epoch
+        self.bytes = 0
+        self.epoch = epoch
         self._first_whole = True
         self._leaders: set[int] = set()
         self._topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
-        candidates = state.candidates()
-        self.size = len(candidates)
-        self._parts = iter(candidates)
+        self._parts: Iterator[FetchedPartition] | None = None
+        self._places = MOST_PARTITIONS
+        self._is_cut = False
 
-    @property
-    def is_overtaken(self) -> bool:
-        """Return True if a later request of the session has come, so that this one gets an error."""
-        return self._epoch != self.state.epoch
-
-    def read(self, most: int | None = None) -> bool:
-        """Look at the next partitions, at most `most`; return False if they were fewer."""
+    def read(self, room: int, most: int | None = None) -> bool:
+        """Look at the next partitions, at most `most`, and take at most `room` bytes of records more; return False if
+        the partitions were fewer."""
         state = self.state
+        self._budget = min(self._budget, room)
         is_full = state.is_full
+        if self._parts is None:
+            candidates = state.candidates()
+            self._is_cut = not is_full and len(candidates) > MOST_PARTITIONS
+            self._parts = iter(candidates)
         parts = list(islice(self._parts, most))
         for part in parts:
             if not (is_full or state.is_news(part, self._node_id)):
@@ -75,16 +83,21 @@ class FetchAnswer:
             data = self._read(part)
             if data.records:
                 self._budget = max(0, self._budget - len(data.records))
+                self.bytes += len(data.records)
                 self._first_whole = False
-            if self._epoch != FINAL_EPOCH:
+            if self.epoch != FINAL_EPOCH:
                 if not (part.answered(data) or is_full):
                     continue
-                if data.records:
+                if data.records or self._is_cut:
                     state.put_last(part)
             topic = self._topics.get((part.topic, part.topic_id))
             if topic is None:
                 topic = self._topics[part.topic, part.topic_id] = FetchableTopicResponse(part.topic, part.topic_id)
             topic.partitions.append(data)
+            if self._is_cut:
+                self._places -= 1
+                if not self._places:
+                    return False
         return len(parts) == most
 
     def response(self, session_id: int, nodes: Mapping[int, Node]) -> FetchResponse:

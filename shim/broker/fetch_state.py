@@ -140,6 +140,11 @@ class ParkedFetch:
         self.epoch = state.epoch
         self.live = True
 
+    def end(self) -> None:
+        """Note the answer or the end of the connection. Its deadline, perhaps in weeks, keeps the object alone."""
+        self.live = False
+        del self.exchange, self.state
+
 
 class FetchState:
     """The partitions of a session or of one request, and their parked fetches.
@@ -148,6 +153,7 @@ class FetchState:
     and no log has changed since; `empty` is the answer that a clean state repeats, None before the first one. `epoch`
     is the session's, -1 without one; `is_full` until an answer had every partition once. `request` is the remembered
     request of a state without a session. `surplus` is counted beside the number of partitions, for long names.
+    `in_turns` counts the answers that are made in turns.
 
     Neither another client's Produce nor a short request may look at all partitions. So while `_is_counted`, all logs,
     `_watched` in number, are watched, `_unread` has the bytes of each partition with any, `_unread_bytes` is their sum,
@@ -161,6 +167,7 @@ class FetchState:
         "clean",
         "empty",
         "epoch",
+        "in_turns",
         "revision",
         "is_full",
         "with_leaders",
@@ -197,6 +204,7 @@ class FetchState:
         self.clean = False
         self.empty: FetchResponse | None = None
         self.waiters: dict[object, ParkedFetch] = {}
+        self.in_turns = 0
         self._owner = owner
         self._places = 0
         self._watched = 0
@@ -257,6 +265,12 @@ class FetchState:
         self._places += 1
         part.place = self._places
 
+    def to_look_up(self, topics: Topics) -> int:
+        """Return the number of partitions that `look_up` and `is_ready` have to look at."""
+        if not self._is_counted:
+            return len(self.parts)
+        return len(self._changed) + (0 if self.revision == topics.revision else len(self._unknown))
+
     def look_up(self, topics: Topics) -> None:
         """Find the partitions among the topics as they are now."""
         if self.revision == topics.revision:
@@ -293,6 +307,11 @@ class FetchState:
             self._changed = {part: None for part in self.parts.values() if part.log is not None}
         self._is_followed = True
         self._news = dict.fromkeys(self.parts.values())
+
+    @property
+    def to_answer(self) -> int:
+        """Return the number of partitions that may be part of the next answer."""
+        return len(self.parts if self.is_full or not self._is_followed else self._news)
 
     def candidates(self) -> Sequence[FetchedPartition]:
         """Return the partitions that may be part of the next answer, in its order."""

@@ -8,7 +8,8 @@ partitions. Hence the `FetchState`: the partitions of a session, or of a request
 object in again because the bytes were the same. A state without anything to read is clean, and watches its logs for
 changes. Until one changes, the next fetch of a clean state is parked, and in the end answered with the same response
 object as before, without a look at any partition. The state of a session also knows which partitions may have news;
-where they are many, the answer is made in turns (`fetch_answers.py`).
+where they are many, the answer is made in turns (`fetch_answers.py`). Many parked fetches may have to be answered at
+one time: after some partitions each of the others takes its turn.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from kafka_shim.apis.fetch import FetchRequest, FetchResponse
 from kafka_shim.apis.wire.errors import ErrorCode
@@ -31,9 +32,11 @@ from kafka_shim.groups.outbox import Outbox
 REMEMBERED_SIZE: Final = 200_000
 """Requests without a session are remembered up to this size in total."""
 AT_ONCE: Final = 500
-"""Partitions with possible news that an answer looks at without a pause."""
+"""Partitions with possible news to look at without a pause: for one answer, and for all parked fetches of a tick."""
 IN_A_TURN: Final = 50
 """Partitions of a longer answer to look at before the time is read."""
+LONG: Final = 256 * 1024
+"""The memory of an answer with more bytes of records is counted from its first record on."""
 
 
 class Turns(Protocol):
@@ -59,6 +62,23 @@ class _InTurns:
 
     def broken(self, error: Exception) -> None:
         self._api.broken(self._exchange, error)
+
+
+class _Settling:
+    """The turn of parked fetches of one state after a change of its logs."""
+
+    __slots__ = ("_api", "_state")
+
+    def __init__(self, api: FetchApi, state: FetchState) -> None:
+        self._api = api
+        self._state = state
+
+    def go_on(self, now: float) -> bool:
+        self._api.settle_in_turn(self._state, now)
+        return False
+
+    def broken(self, error: Exception) -> None:
+        self._api.outbox.failed(error, "parked Fetches")
 
 
 class FetchApi:
@@ -90,9 +110,16 @@ class FetchApi:
         self._clock_ahead = clock_ahead
         self.room: Callable[[], int] | None = None
         """Returns the bytes that answers may still take until clients read; None without such a bound."""
+        self.hold: Callable[[Any, int], None] | None = None
+        """Counts the bytes of the answer to an exchange, 0 to forget them; may end connections. None where none are."""
         self.take_turns: Callable[[Turns], None] | None = None
         """Takes work that is to be done in turns; None where all is done at once."""
         self._in_turns: dict[object, FetchAnswer] = {}
+        self._unsettled: dict[FetchState, None] = {}
+        """The states that wait for their turn after a change of their logs."""
+        self._tick = -inf
+        self._looked = 0
+        """The partitions that parked fetches have looked at in the tick of this time."""
         self.listeners: list[Callable[[FetchApi, object, FetchState], None]] = []
         """Called with each request that is understood, before it is answered or parked; none but while a test waits."""
 
@@ -128,8 +155,10 @@ class FetchApi:
             return self._answer(state, exchange, request.max_bytes, now)
         if not state.clean:
             state.listen()
-            self._remember(state, request)
-        return self._park(state, request, exchange, now)
+        # One that is too large is forgotten at once, and watches its logs only because it is parked.
+        self._park(state, request, exchange, now)
+        self._remember(state, request)
+        return PARKED
 
     def next_deadline(self) -> float:
         """When the next parked fetch must be answered, monotonic seconds; infinity if none is parked."""
@@ -158,17 +187,47 @@ class FetchApi:
         """Drop a parked fetch after the end of its connection."""
         waiter = self._waiting.pop(exchange, None)
         if waiter is not None:
-            waiter.live = False
-            del waiter.state.waiters[exchange]
-            self.let_go(waiter.state)
-        self._in_turns.pop(exchange, None)
+            state = waiter.state
+            waiter.end()
+            del state.waiters[exchange]
+            self.let_go(state)
+        self._end_turns(exchange)
 
     def settle(self, state: FetchState, now: float) -> None:
-        """Answer the parked fetches of a state after a change of its logs, if there are enough bytes now."""
+        """Answer the parked fetches of a state after a change of its logs, if there are enough bytes now; or let them
+        take their turn."""
+        if state in self._unsettled:
+            return
+        if self.take_turns is None or self._is_time(state.to_look_up(self.topics), now):
+            self._settle(state, now)
+        else:
+            self._unsettled[state] = None
+            self.take_turns(_Settling(self, state))
+
+    def settle_in_turn(self, state: FetchState, now: float) -> None:
+        """Answer the parked fetches of a state when it is their turn."""
+        del self._unsettled[state]
+        self._settle(state, now)
+
+    def _is_time(self, partitions: int, now: float) -> bool:
+        """Return True if parked fetches may look at so many partitions in this tick, and count them."""
+        if now != self._tick:
+            self._tick, self._looked = now, 0
+        looked = self._looked + max(partitions, 1)
+        if looked > AT_ONCE:
+            return False
+        self._looked = looked
+        return True
+
+    def _settle(self, state: FetchState, now: float) -> None:
+        if not state.waiters:
+            return
         try:
             state.look_up(self.topics)
             for waiter in list(state.waiters.values()):
-                if state.is_ready(self.node_id, self._enough(waiter.min_bytes, waiter.max_bytes)):
+                # Without room for an answer before, its connection may just have ended.
+                enough = self._enough(waiter.min_bytes, waiter.max_bytes)
+                if waiter.live and state.is_ready(self.node_id, enough):
                     self._reply(waiter, now)
         except Exception as error:
             # Another client's request has changed the log: it must not fail for the fetches that wait.
@@ -178,7 +237,7 @@ class FetchApi:
 
     def let_go(self, state: FetchState) -> None:
         """Forget a state without a session if no fetch is parked on it."""
-        if state.session is None and not state.waiters:
+        if state.session is None and not state.waiters and not state.in_turns:
             state.unlisten()
             self._forget(state)
 
@@ -247,68 +306,106 @@ class FetchApi:
             state.request = None
 
     def _reply(self, waiter: ParkedFetch, now: float) -> None:
-        """Answer a parked fetch with the records that there are now."""
-        waiter.live = False
-        state = waiter.state
-        del self._waiting[waiter.exchange], state.waiters[waiter.exchange]
+        """Answer a parked fetch with the records that there are now, or when it is its turn."""
+        state, exchange = waiter.state, waiter.exchange
+        waiter.end()
+        del self._waiting[exchange], state.waiters[exchange]
         try:
-            response = self._response(waiter, state, now)
+            if self.take_turns is not None and not self._is_time(state.to_answer, now):
+                self._begin_turns(exchange, self._begin(state, waiter.max_bytes, waiter.epoch), self.take_turns)
+                return
+            response = self._at_hand(state, waiter.epoch)
+            if response is None:
+                response = self._response(exchange, self._begin(state, waiter.max_bytes, waiter.epoch), now)
+            if response is not None:
+                self.outbox.reply_at_once(exchange, response)
         except Exception as error:
-            self.outbox.failed(error, "a parked Fetch", exchange=waiter.exchange)
-        else:
-            if response is not PARKED:
-                self.outbox.reply_at_once(waiter.exchange, response)
+            self.outbox.failed(error, "a parked Fetch", exchange=exchange)
         if state.request is None or not state.clean:
             self.let_go(state)
 
-    def _response(self, waiter: ParkedFetch, state: FetchState, now: float) -> FetchResponse | Parked:
-        if waiter.epoch != state.epoch:
+    def _at_hand(self, state: FetchState, epoch: int) -> FetchResponse | None:
+        """Return the answer to a parked fetch that needs no look at a partition: a later one of its session has come,
+        or there is nothing to read as before."""
+        if epoch != state.epoch:
             return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        if state.empty is not None and state.clean and state.revision == self.topics.revision:
+        if state.clean and state.revision == self.topics.revision:
             return state.empty
+        return None
+
+    def _response(
+        self, exchange: object, answer: FetchAnswer, now: float, most: int | None = None
+    ) -> FetchResponse | None:
+        """Return the answer to a parked fetch, or None if there are more than `most` partitions to look at."""
+        state = answer.state
         state.look_up(self.topics)
-        response = self._answer(state, waiter.exchange, waiter.max_bytes, now)
-        if isinstance(response, Parked):
-            return response
+        if self._read(exchange, answer, most):
+            return None
+        response = self._finish(answer, now)
         if state.clean and (state.epoch == FINAL_EPOCH or not (state.is_full or response.responses)):
             state.empty = response
         return response
 
+    def _begin(self, state: FetchState, max_bytes: int, epoch: int) -> FetchAnswer:
+        return FetchAnswer(self.node_id, state, min(max_bytes, self._most_bytes), epoch)
+
     def _answer(self, state: FetchState, exchange: object, max_bytes: int, now: float) -> FetchResponse | Parked:
         """Return the answer, or begin to make it in turns."""
-        budget = min(max_bytes, self._most_bytes)
-        if self.room is not None:
-            budget = min(budget, self.room())
-        answer = FetchAnswer(self.node_id, state, budget)
+        answer = self._begin(state, max_bytes, state.epoch)
         # A full fetch has named its partitions, and a huge one has turns of its own: one at a time is decoded.
-        if answer.size > AT_ONCE and self.take_turns is not None and not state.is_full:
-            self._in_turns[exchange] = answer
-            self.take_turns(_InTurns(self, exchange, answer))
+        if state.to_answer > AT_ONCE and self.take_turns is not None and not state.is_full:
+            self._begin_turns(exchange, answer, self.take_turns)
             return PARKED
-        answer.read()
+        self._read(exchange, answer)
         return self._finish(answer, now)
+
+    def _read(self, exchange: object, answer: FetchAnswer, most: int | None = None) -> bool:
+        """Read more of an answer, see `FetchAnswer.read`. Other answers are made before it is encoded, so it is counted
+        now."""
+        is_more = answer.read(self._most_bytes if self.room is None else self.room(), most)
+        if answer.bytes > LONG:
+            # To copy so many bytes takes as long as to look at many partitions.
+            self._looked = AT_ONCE
+            if self.hold is not None:
+                self.hold(exchange, answer.bytes)
+        return is_more
+
+    def _begin_turns(self, exchange: object, answer: FetchAnswer, take_turns: Callable[[Turns], None]) -> None:
+        self._in_turns[exchange] = answer
+        answer.state.in_turns += 1
+        take_turns(_InTurns(self, exchange, answer))
+
+    def _end_turns(self, exchange: object) -> bool:
+        """Forget an answer in turns; return False if there is none."""
+        answer = self._in_turns.pop(exchange, None)
+        if answer is None:
+            return False
+        state = answer.state
+        state.in_turns -= 1
+        if state.request is None or not state.clean:
+            self.let_go(state)
+        return True
 
     def go_on(self, exchange: object, answer: FetchAnswer, now: float) -> bool:
         """Read more of an answer that is made in turns; return False once it leaves, or its connection has ended."""
         if self._in_turns.get(exchange) is not answer:
             return False
-        if answer.is_overtaken:
-            response = FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        elif answer.read(IN_A_TURN):
+        state = answer.state
+        response = self._at_hand(state, answer.epoch)
+        if response is None:
+            response = self._response(exchange, answer, now, IN_A_TURN)
+        elif answer.bytes and self.hold is not None:
+            self.hold(exchange, 0)
+        if response is None:
             return True
-        else:
-            response = self._finish(answer, now)
-        del self._in_turns[exchange]
         self.outbox.reply_at_once(exchange, response)
-        self.let_go(answer.state)
+        self._end_turns(exchange)
         return False
 
     def broken(self, exchange: object, error: Exception) -> None:
         """Fail a fetch that is answered in turns: a turn has raised."""
-        answer = self._in_turns.pop(exchange, None)
-        if answer is not None:
+        if self._end_turns(exchange):
             self.outbox.failed(error, "a Fetch in turns", exchange=exchange)
-            self.let_go(answer.state)
 
     def _finish(self, answer: FetchAnswer, now: float) -> FetchResponse:
         """Return the answer after all its partitions; a full fetch opens the session."""

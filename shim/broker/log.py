@@ -283,6 +283,15 @@ class PartitionLog:
         self._begin_at(start_offset)
         self.tell()
 
+    def clear(self) -> None:
+        """Forget everything but the offsets: the partition is deleted. A fetch session may keep the log for a long
+        time."""
+        self._drop(len(self._data))
+        self.producers = Producers()
+        self.transactions = LogTransactions()
+        self._begin_at(self.end_offset)
+        self.tell()
+
     def _drop_oldest(self) -> None:
         kept_from = bisect_right(self._ends, self._ends[-1] - self.limit + self.limit // _DROPPED_AT_ONCE)
         kept_from = min(max(kept_from, 1), len(self._data) - 1)

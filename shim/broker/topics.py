@@ -339,7 +339,7 @@ class Topics:
         del topic.partitions[partitions:]
         self.revision += 1
         for partition in removed:
-            partition.log.tell()
+            partition.log.clear()
         for tell in self.on_topic_changed:
             tell(topic.name)
 
@@ -351,7 +351,7 @@ class Topics:
             self.apply_all_settings()
         self.revision += 1
         for partition in topic.partitions:
-            partition.log.tell()
+            partition.log.clear()
         for tell in self.on_topic_deleted:
             tell(topic.name, topic.id)
 

@@ -316,6 +316,7 @@ class Cluster:
                 for node in self.nodes.values():
                     node.parts = parts
                     node.broker.fetches.room = node.broker.share.room = parts.room
+                    node.broker.fetches.hold = lambda exchange, size: parts.hold(exchange.session, size)
                     node.broker.fetches.take_turns = parts.add
                 nursery.start_soon(parts.run)
             nursery.start_soon(self.computations.run)

@@ -311,6 +311,7 @@ class Exchange:
                 body = endpoint.body(response)
             except Exception as error:
                 self.node.failures.note(Border.ANSWER, f"encoding the answer to {endpoint}", error)
+                self._drop_pieces()
                 self.response = response = endpoint.api.error(self.request, ErrorCode.UNKNOWN_SERVER_ERROR)
                 try:
                     body = endpoint.body(response)
@@ -350,7 +351,11 @@ class Exchange:
         throttling = self.node.throttling
         if throttling is None:
             return response
-        return throttling.charge(self, response, now) or response
+        charged = throttling.charge(self, response, now) or response
+        if charged is not response:
+            # A throttled fetch gets no records, and they may have been counted.
+            self._drop_pieces()
+        return charged
 
     def _mute(self, now: float) -> None:
         """Read no more from a throttled client."""

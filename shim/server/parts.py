@@ -85,7 +85,10 @@ class Parts:
         return True
 
     def hold(self, client: Connection, size: int) -> None:
-        """Count the memory of this client's long answer, so many bytes by now, until `release`."""
+        """Count the memory of this client's long answer, so many bytes by now, until `release`; 0 releases it."""
+        if not size:
+            self.release(client)
+            return
         self.held += size - self._held.get(client, 0)
         self._held[client] = size
         while self.held > MAX_HELD_BYTES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from kafka_shim.apis.fetch import FetchPartition, FetchResponse, FetchTopic
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batches import parse_batch
 from kafka_shim.broker.fetch_sessions import next_epoch
-from kafka_shim.broker.fetch_state import FetchedPartition
+from kafka_shim.broker.fetch_state import FetchedPartition, FetchState
 from kafka_shim.broker.fetches import AT_ONCE, IN_A_TURN
 from kafka_shim.broker.fetches import Turns as InTurns
 from kafka_shim.broker.log import PartitionLog
@@ -287,6 +289,19 @@ class TestAnswerInTurns:
         ((exchange, response),) = cluster.replies()
         assert (exchange, response.error_code) == (overtaken, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
+    def test_topic_that_is_deleted_between_two_turns_is_unknown(self, cluster: Cluster, client: Client) -> None:
+        topic = cluster.topics.declare("t", 1)
+        client.answer(("t", 0, 0))
+        cluster.send("t", 0, batch(b"a"))
+        turns = Turns(cluster)
+        client.ask(max_wait_ms=0)
+        assert turns.turn()
+        cluster.topics.delete(topic)
+        while turns.turn():
+            pass
+        ((_, response),) = cluster.replies()
+        assert {data.error_code for data in partitions_of(response).values()} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
     def test_turns_end_with_the_connection(self, cluster: Cluster, client: Client) -> None:
         turns = Turns(cluster)
         exchange = client.ask(max_wait_ms=0)
@@ -321,6 +336,129 @@ class TestAnswerInTurns:
         assert len(partitions) == self.COUNT + 1
 
 
+@pytest.mark.parametrize("in_turns", [True, False])
+def test_answer_to_a_session_has_some_partitions_and_the_next_ones_have_the_others(
+    monkeypatch: pytest.MonkeyPatch, in_turns: bool
+) -> None:
+    monkeypatch.setattr("kafka_shim.broker.fetch_answers.MOST_PARTITIONS", 20)
+    monkeypatch.setattr("kafka_shim.broker.fetches.AT_ONCE", 30)
+    cluster = Cluster()
+    cluster.topics.declare("t", 2)
+    client = Client(cluster, *(("nope", index, 0) for index in range(45)), ("t", 0, 0), ("t", 1, 0))
+    assert len(partitions_of(client.first)) == 47
+    turns = Turns(cluster)
+    if not in_turns:
+        cluster.broker.fetches.take_turns = None
+    cluster.send("t", 1, batch(b"a"))
+    answers: list[list[tuple[str, int]]] = []
+    for _ in range(5):
+        response = client.ask(max_wait_ms=0)
+        if in_turns:
+            while turns.turn():
+                pass
+            turns.work.clear()
+            ((_, response),) = cluster.replies()
+        answers.append(list(partitions_of(response)))
+    unknown = [("nope", index) for index in range(45)]
+    assert answers[:2] == [unknown[:20], unknown[20:40]]
+    # The partitions of a topic stand together.
+    assert answers[2] == [*unknown[40:], *unknown[:14], ("t", 1)]
+    assert answers[3:] == [unknown[14:34], [*unknown[34:], *unknown[:8], ("t", 1)]]
+
+
+class TestManyParkedFetches:
+    """Fetches of ten clients without a session, each for 200 partitions."""
+
+    COUNT = 200
+
+    @pytest.fixture
+    def cluster(self) -> Cluster:
+        cluster = Cluster()
+        cluster.topics.declare("t", self.COUNT)
+        return cluster
+
+    def park(self, cluster: Cluster) -> list[object]:
+        asked = [FetchPartition(index, partition_max_bytes=1000) for index in range(self.COUNT)]
+        requests = [fetch_request() for _ in range(10)]
+        for request in requests:
+            request.topics = [FetchTopic("t", partitions=asked)]
+        return [cluster.fetch(request) for request in requests]
+
+    def answers_of_turns(self, turns: Turns, seen: list[object], cluster: Cluster) -> list[object]:
+        """Take all turns, and return the exchanges that got an answer."""
+        answered: list[object] = []
+        while turns.work:
+            del seen[:]
+            if not turns.turn():
+                del turns.work[0]
+            assert len(seen) <= IN_A_TURN
+            answered += [exchange for exchange, _ in cluster.replies()]
+        return answered
+
+    def test_change_that_all_wait_for_is_answered_in_turns(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        exchanges = self.park(cluster)
+        turns = Turns(cluster)
+        seen = looks(monkeypatch)
+        cluster.send("t", 0, batch(b"a"))
+        assert len(seen) <= AT_ONCE + 2 * len(exchanges)
+        answered = [exchange for exchange, _ in cluster.replies()]
+        assert len(answered) == AT_ONCE // self.COUNT
+        cluster.send("t", 0, batch(b"b"))
+        answered += self.answers_of_turns(turns, seen, cluster)
+        assert answered == exchanges
+
+    def test_time_that_ends_for_all_is_answered_in_turns(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        exchanges = self.park(cluster)
+        turns = Turns(cluster)
+        seen = looks(monkeypatch)
+        cluster.advance(0.5)
+        assert len(seen) <= 2 * AT_ONCE
+        answered = [exchange for exchange, _ in cluster.replies()]
+        assert len(answered) == AT_ONCE // self.COUNT
+        answered += self.answers_of_turns(turns, seen, cluster)
+        assert answered == exchanges
+        assert cluster.broker.next_deadline() == inf
+
+    def test_new_topic_is_looked_for_in_turns(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        unknown = [("nope", index, 0) for index in range(self.COUNT)]
+        waiting = [cluster.fetch(fetch_request(("t", 0, 0), *unknown, min_bytes=1000)) for _ in range(10)]
+        turns = Turns(cluster)
+        found: list[object] = []
+        find = FetchState._find
+        monkeypatch.setattr(FetchState, "_find", lambda *each: (found.append(each), find(*each)))
+        cluster.topics.declare("other", 1)
+        cluster.send("t", 0, batch(b"a"))
+        assert len(found) <= AT_ONCE
+        cluster.send("t", 0, batch(b"a"))
+        assert len(turns.work) == len(waiting) - AT_ONCE // self.COUNT
+        while turns.work:
+            assert not turns.turn()
+            del turns.work[0]
+        assert len(found) >= len(waiting) * self.COUNT
+        assert not cluster.replies()
+        cluster.advance(0.1)
+        cluster.send("t", 0, batch(b"a" * 1000))
+        assert len(cluster.replies()) == AT_ONCE // self.COUNT
+
+    def test_connection_that_ends_before_its_turn_gets_no_answer(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        exchanges = self.park(cluster)
+        turns = Turns(cluster)
+        cluster.send("t", 0, batch(b"a"))
+        cluster.replies()
+        for exchange in exchanges[5:]:
+            cluster.broker.forget(exchange)
+        answered = self.answers_of_turns(turns, looks(monkeypatch), cluster)
+        assert answered == exchanges[AT_ONCE // self.COUNT : 5]
+        log = cluster.topics.named("t").partitions[0].log
+        assert not log.watchers
+
+
 def test_fetch_that_waits_below_a_new_log_start_gets_the_error() -> None:
     cluster = Cluster()
     log = cluster.topics.declare("t", 1).partitions[0].log
@@ -331,3 +469,15 @@ def test_fetch_that_waits_below_a_new_log_start_gets_the_error() -> None:
     cluster.topics.settle(0.0)
     ((_, response),) = cluster.replies()
     assert partitions_of(response)["t", 0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_connection_that_ends_for_the_answer_of_another_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_shim.broker.fetches.LONG", 1)
+    cluster = Cluster()
+    cluster.topics.declare("t", 1)
+    request = fetch_request(("t", 0, 0))
+    first, second = cluster.fetch(request), cluster.fetch(request)
+    cluster.broker.fetches.hold = lambda exchange, size: cluster.broker.forget(second)
+    cluster.send("t", 0, batch(b"a"))
+    assert [exchange for exchange, _ in cluster.replies()] == [first]
+    assert cluster.outbox.effects == []

@@ -1,5 +1,7 @@
 """Fetch without sessions: records, errors, waits, and events that end a wait."""
 
+import gc
+import weakref
 from math import inf
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from kafka_shim.apis.fetch import FetchResponse
 from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.fetch_state import FetchState
 from kafka_shim.groups.interface import TransactionSupportedOperation
 from tests.broker.context import Cluster, batch, fetch_request, partitions_of, records_of
 
@@ -288,6 +291,17 @@ class TestUnchangedRequest:
         assert len(log.watchers) == 10
         assert len(cluster.replies()) == 100
 
+    def test_fetch_that_is_too_large_to_remember_is_woken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("kafka_shim.broker.fetches.REMEMBERED_SIZE", 1)
+        cluster = cluster_with("t")
+        log = cluster.topics.named("t").partitions[0].log
+        exchange = cluster.fetch(fetch_request(("t", 0, 0), ("t", 1, 0)))
+        cluster.send("t", 0, batch(b"a"))
+        ((answered, response),) = cluster.replies()
+        assert answered == exchange
+        assert partitions_of(response)["t", 0].records
+        assert not log.watchers
+
     def test_deadlines_of_the_answered_do_not_pile_up(self) -> None:
         cluster = cluster_with("t")
         for number in range(5000):
@@ -295,6 +309,33 @@ class TestUnchangedRequest:
             cluster.send("t", 0, batch(b"a"))
         assert len(cluster.replies()) == 5000
         assert len(cluster.broker.fetches.deadlines) < 1100
+
+
+class Call:
+    """An exchange with its request."""
+
+
+def states() -> int:
+    return sum(type(each) is FetchState for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_deadline_keeps_nothing_of_a_fetch_that_waits_no_longer(is_answered: bool) -> None:
+    cluster = cluster_with("t", "first")
+    cluster.fetch(fetch_request(("first", 0, 0)))
+    before = states()
+    exchange = Call()
+    cluster.fetch(fetch_request(("t", 0, 0), max_wait_ms=2**31 - 1), exchange=exchange)
+    assert states() == before + 1
+    if is_answered:
+        cluster.send("t", 0, batch(b"a"))
+        assert len(cluster.replies()) == 1
+    else:
+        cluster.broker.forget(exchange)
+    is_there = weakref.ref(exchange)
+    del exchange
+    assert is_there() is None
+    assert states() == before
 
 
 class TestManyBrokers:

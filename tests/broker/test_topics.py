@@ -3,9 +3,11 @@
 import pytest
 
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batches import parse_batch
 from kafka_shim.broker.documents import apply, describe
 from kafka_shim.broker.topics import OFFSETS_TOPIC, TopicError, name_refusal
-from tests.broker.context import Cluster
+from kafka_shim.conformance.record_batch import record_batch
+from tests.broker.context import EPOCH_MS, Client, Cluster, partitions_of
 
 
 class Heard:
@@ -88,6 +90,28 @@ def test_a_deleted_topic_comes_back_with_another_id() -> None:
     assert cluster.broker.topics.topic_name(first.id) is None
     assert heard.deleted == [("t", first.id)]
     assert heard.changed == ["t", "t"]
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_log_of_a_deleted_partition_keeps_nothing(is_deleted: bool) -> None:
+    """A fetch session, which outlives its connection, has the log still."""
+    cluster = Cluster()
+    topic = cluster.topics.declare("t", 1)
+    client = Client(cluster, ("t", 0, 0))
+    client.answer()
+    log = topic.partitions[0].log
+    for sequence in range(2):
+        data = record_batch([b"v"], EPOCH_MS, (1, 0, sequence), transactional=True)
+        log.append(parse_batch(data, max_bytes=2**20), None, 0.0)
+    if is_deleted:
+        cluster.topics.delete(topic)
+    else:
+        cluster.topics.shrink(topic, 0)
+    assert log.watchers
+    assert (log.size, len(log.producers), log.transactions.first_unstable()) == (0, 0, None)
+    assert log.start_offset == log.end_offset == 2
+    assert partitions_of(client.answer())["t", 0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not log.watchers
 
 
 def test_growth_keeps_logs_and_notifies() -> None:

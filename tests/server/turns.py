@@ -13,6 +13,13 @@ class Turns(Parts):
             wire.session.node.parts = self
             wire.session.node.broker.fetches.take_turns = self.add
 
+    def bound_fetches(self, *wires: Wire) -> None:
+        """Bound the memory of the answers to the fetches of these connections."""
+        for wire in wires:
+            fetches = wire.session.node.broker.fetches
+            fetches.room = self.room
+            fetches.hold = lambda exchange, size: self.hold(exchange.session, size)
+
     def all(self) -> None:
         """Take all turns, also those that come of others."""
         while self._exchanges:
