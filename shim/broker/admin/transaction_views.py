@@ -6,7 +6,7 @@ Sources: KIP-664, KIP-994, KIP-1152; Kafka's TransactionCoordinator and ReplicaM
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafka_shim.apis.describe_producers import (
     DescribeProducersRequest,
@@ -76,9 +76,12 @@ class TransactionViews:
         if "loading" in self._groups.partitions().values():
             response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return response
+        filters = _Filters(
+            frozenset(request.state_filters), frozenset(request.producer_id_filters), request.duration_filter
+        )
         for shard in self._groups.shards.values():
             for transactional_id, transaction in shard.transactions.items():
-                if _passes(request, transaction, shard.wall_ms(now)):
+                if filters.accept(transaction, shard.wall_ms(now)):
                     response.transaction_states.append(
                         ListedTransaction(transactional_id, transaction.producer_id, STATES[transaction.status])
                     )
@@ -148,13 +151,21 @@ class Listing:
         return response
 
 
-def _passes(request: ListTransactionsRequest, transaction: Transaction, now_ms: int) -> bool:
-    if request.state_filters and STATES[transaction.status] not in request.state_filters:
-        return False
-    if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
-        return False
-    # An id without a transaction passes every duration, as in Kafka.
-    return request.duration_filter < 0 or now_ms - transaction.started_ms > request.duration_filter
+class _Filters(NamedTuple):
+    """The filters of a request; an empty set passes all."""
+
+    states: frozenset[str]
+    producer_ids: frozenset[int]
+    duration_ms: int
+
+    def accept(self, transaction: Transaction, now_ms: int) -> bool:
+        """Return True if the transaction passes all."""
+        if self.states and STATES[transaction.status] not in self.states:
+            return False
+        if self.producer_ids and transaction.producer_id not in self.producer_ids:
+            return False
+        # An id without a transaction passes every duration, as in Kafka.
+        return self.duration_ms < 0 or now_ms - transaction.started_ms > self.duration_ms
 
 
 def describe_producers(request: DescribeProducersRequest, node_id: int, topics: Topics) -> DescribeProducersResponse:

@@ -11,6 +11,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.interface import MORE, PARKED, Computation, whole
 from tests.broker.context import EPOCH_MS
 from tests.broker.transacting import Transacting
+from tests.effort import ComparedNumber, ComparedText, comparisons
 
 
 @pytest.fixture
@@ -100,6 +101,12 @@ class TestList:
     def test_by_producer_id(self, several: Transacting) -> None:
         producer_id = described(several, "open-2").producer_id
         assert listed(several, [], [producer_id, 2**40]) == [("open-2", "Ongoing")]
+
+    def test_each_transaction_is_looked_up_once_among_many_filters(self, several: Transacting) -> None:
+        states = [ComparedText(f"state-{number}") for number in range(300)]
+        assert comparisons(lambda: listed(several, [*states, "Empty"], [])) <= 300
+        ids = [ComparedNumber(10**6 + number) for number in range(300)]
+        assert comparisons(lambda: listed(several, [], ids)) <= 300
 
     def test_by_duration_which_an_id_without_a_transaction_always_has(self, several: Transacting) -> None:
         assert listed(several, [], [], 5000) == [("idle", "Empty"), ("open-1", "Ongoing")]
