@@ -106,11 +106,10 @@ class Configs:
             result = DescribeConfigsResult(
                 error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
             )
+            keys = frozenset(resource.configuration_keys or ())
             try:
                 result.configs = [
-                    _described(value, request)
-                    for value in self._values(resource)
-                    if not resource.configuration_keys or value.name in resource.configuration_keys
+                    _described(value, request) for value in self._values(resource) if not keys or value.name in keys
                 ]
             except TopicError as refused:
                 result.error_code, result.error_message = refused.error, refused.message

@@ -32,8 +32,10 @@ from kafka_shim.broker.settings import (
 from kafka_shim.broker.unused_settings import unused_settings
 from kafka_shim.groups.config import GroupConfig, kafka_name
 from tests.broker.context import Cluster, batch
+from tests.effort import ComparedText, comparisons
 
 TOPIC, BROKER, GROUP = 2, 4, 32
+REPLICAS = "leader.replication.throttled.replicas"
 SET, DELETE, APPEND, SUBTRACT = range(4)
 KINDS = ("consumer", "share", "streams")
 BOUNDS = ("", "min.", "max.")
@@ -75,6 +77,12 @@ class TestDescribe:
         assert {each.name for each in configs} == set(topic_settings(DEFAULT_RULES))
         assert value(cluster, TOPIC, "t", "segment.bytes") == ("1073741824", 5)
         assert value(cluster, TOPIC, "t", "retention.ms") == ("777", 4)
+
+    def test_each_setting_is_looked_up_once_among_many_keys(self, cluster: Cluster) -> None:
+        keys = ["retention.ms", *(ComparedText(f"key-{number}") for number in range(300))]
+        assert comparisons(lambda: describe(cluster, TOPIC, "t", *keys)) <= 300
+        (config,) = describe(cluster, TOPIC, "t", *keys).configs
+        assert (config.name, config.value) == ("retention.ms", "777")
 
     def test_synonyms_by_precedence(self, cluster: Cluster) -> None:
         alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"))
