@@ -391,6 +391,16 @@ class GroupService:
             return fetch_refused(group, shard)
         return offsets.fetch(shard, group, require_stable=require_stable)
 
+    def offsets_of(self, group_id: str) -> int:
+        """Return the number of committed offsets of a group."""
+        shard = self._route(group_id)
+        return 0 if isinstance(shard, ErrorCode) else shard.offsets.count_of(group_id)
+
+    def weight_of(self, group_id: str) -> int:
+        """Return the weight of a group (`Group.weight`); 0 if it does not exist."""
+        group = self.groups.get(group_id)
+        return 0 if group is None else group.weight
+
     def delete_offsets(self, request: OffsetDeleteRequest, now: float) -> OffsetDeleteResponse:
         shard = self._route_named(request.group_id)
         if isinstance(shard, ErrorCode):

@@ -93,12 +93,12 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.admin.topics import Admin
 from kafka_shim.broker.broker import Broker
 from kafka_shim.broker.offsets import is_search
-from kafka_shim.broker.topics import streams_refusal
+from kafka_shim.broker.topics import Topic, streams_refusal
 from kafka_shim.groups.epochs.requests import check_not_blank
 from kafka_shim.groups.interface import PARKED, Parked, Refusal, TransactionSupportedOperation
 from kafka_shim.groups.streams.heartbeat import Answer as StreamsAnswer
 from kafka_shim.groups.streams.heartbeat import refused as streams_heartbeat_refused
-from kafka_shim.server.division import PART, divide, divide_together
+from kafka_shim.server.division import PART, divide, divide_together, is_heavy
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.parts import MAX_ANSWER_BYTES
 from kafka_shim.server.refusals import AnswerTooLongError
@@ -152,6 +152,11 @@ def describe_each(request: Any, call: Exchange, refuse: Callable[[str, ErrorCode
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = group_operations(call.broker.rules)
     return groups
+
+
+def weight_of_group(call: Exchange, group_id: str) -> int:
+    """Return the weight of a described group (see `Weigh`)."""
+    return call.groups.weight_of(group_id)
 
 
 def describe_streams_groups(request: StreamsGroupDescribeRequest, call: Exchange) -> StreamsGroupDescribeResponse:
@@ -402,6 +407,13 @@ def offset_fetch(request: OffsetFetchRequest, call: Exchange) -> OffsetFetchResp
     return response
 
 
+def weight_of_offsets(call: Exchange, group: OffsetFetchRequestGroup) -> int:
+    """Return the number of partitions in the answer for a group."""
+    if group.topics is None:
+        return call.groups.offsets_of(group.group_id)
+    return sum(len(topic.partition_indexes) for topic in group.topics)
+
+
 def _check_size(response: OffsetFetchResponse) -> None:
     """Raise AnswerTooLongError if the metadata alone is too long: a small request that names a partition often would
     otherwise take much memory before its answer is refused."""
@@ -463,7 +475,7 @@ def metadata(request: MetadataRequest, call: Exchange) -> MetadataResponse | Par
 
 
 def metadata_parts(request: MetadataRequest, call: Exchange) -> Iterator[MetadataRequest] | None:
-    """Divide a request for many topics, or for all of them. If it names more topics
+    """Divide a request for many topics or partitions, or for all of them. If it names more topics
     than Kafka's controller creates for one request, none is created. A request that looks for changes first (see
     `metadata`) is divided afterwards."""
     shared = call.broker.shared
@@ -471,24 +483,34 @@ def metadata_parts(request: MetadataRequest, call: Exchange) -> Iterator[Metadat
         return None
     topics = request.topics
     if topics is None:
-        return _all_topics(request, call) if len(call.broker.topics.all()) > PART else None
-    if len(topics) <= PART:
+        existing = call.broker.topics.all()
+        return _all_topics(request, existing) if len(existing) > PART or is_heavy(existing, _partitions) else None
+
+    def weigh(topic: MetadataRequestTopic) -> int:
+        known = call.broker.topics
+        described = known.named(topic.name) if topic.name else known.with_id(topic.topic_id)
+        return 0 if described is None else len(described.partitions)
+
+    if len(topics) <= PART and not is_heavy(topics, weigh):
         return None
     if call.version < 12 and any(topic.name is None or any(topic.topic_id) for topic in topics):
         return None
     view = copy(request)
     view.allow_auto_topic_creation = request.allow_auto_topic_creation and len(topics) <= MAX_CREATED
     by_id = {topic.topic_id: topic for topic in topics if any(topic.topic_id)}
-    return divide(view, "topics", by_id.values() or {topic.name or "": topic for topic in topics}.values())
+    named = by_id.values() or {topic.name or "": topic for topic in topics}.values()
+    return divide(view, "topics", named, weigh=weigh)
 
 
-def _all_topics(request: MetadataRequest, call: Exchange) -> Iterator[MetadataRequest]:
-    names = [topic.name for topic in call.broker.topics.all()]
-    for at in range(0, len(names), PART):
-        part = copy(request)
+def _all_topics(request: MetadataRequest, topics: list[Topic]) -> Iterator[MetadataRequest]:
+    for part in divide(request, "topics", topics, weigh=_partitions):
         part.allow_auto_topic_creation = False
-        part.topics = [MetadataRequestTopic(name=name) for name in names[at : at + PART]]
+        part.topics = [MetadataRequestTopic(name=topic.name) for topic in part.topics]
         yield part
+
+
+def _partitions(topic: Topic) -> int:
+    return len(topic.partitions)
 
 
 def create_topics_parts(request: CreateTopicsRequest, call: Exchange) -> Iterator[CreateTopicsRequest] | None:

@@ -13,6 +13,7 @@ from kafka_shim.apis.describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
+    TopicRequest,
     TopicResponse,
 )
 from kafka_shim.apis.describe_transactions import (
@@ -93,6 +94,12 @@ class TransactionViews:
             outbox.computations.append(listing)
             return PARKED
         return listing.answer(whole(listing))
+
+    def weight_of(self, transactional_id: str) -> int:
+        """Return the number of partitions in the transaction of an id."""
+        shard = self._groups.shard_of(transactional_id)
+        transaction = None if isinstance(shard, ErrorCode) else shard.transactions.get(transactional_id)
+        return 0 if transaction is None else len(transaction.partitions)
 
     def _state(self, transactional_id: str) -> TransactionState:
         if not transactional_id:
@@ -180,6 +187,13 @@ def describe_producers(request: DescribeProducersRequest, node_id: int, topics: 
             for indexes in (topic.partition_indexes,)
         ]
     )
+
+
+def weight_of_producers(request: TopicRequest, topics: Topics) -> int:
+    """Return the number of producers that are described for a topic of a request."""
+    topic = topics.named(request.name)
+    partitions = () if topic is None else map(topic.partition, request.partition_indexes)
+    return sum(len(each.log.producers) for each in partitions if each is not None)
 
 
 def _of_partition(name: str, index: int, node_id: int, topics: Topics) -> PartitionResponse:

@@ -22,7 +22,7 @@ from kafka_shim.groups.consumer.member import Member, Reader, ResolvedRegex, Spe
 from kafka_shim.groups.consumer.states import GroupState, MemberState, TimerKind
 from kafka_shim.groups.epochs.group import ReplayError
 from kafka_shim.groups.epochs.group import TimerKind as SharedTimer
-from kafka_shim.groups.epochs.member import LEAVE, by_topic_name, from_records
+from kafka_shim.groups.epochs.member import LEAVE, by_topic_name, count, from_records
 from kafka_shim.groups.epochs.records import Record
 from kafka_shim.groups.epochs.revoking import RevokingGroup
 from kafka_shim.groups.group import Subscription
@@ -170,6 +170,11 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
     def is_crowded(self) -> bool:
         """True if the group has more members than `group.consumer.max.size`, for example after that was lowered."""
         return len(self.members) > self.shard.config.group_consumer_max_size
+
+    @property
+    def weight(self) -> int:
+        topics = sum(len(each.topic_names) for each in self.members.values())
+        return self.size + topics + sum(map(count, self.targets.values()))
 
     @property
     def is_in_shard(self) -> bool:
