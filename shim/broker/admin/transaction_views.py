@@ -50,6 +50,8 @@ class TransactionViews:
 
     def __init__(self, groups: GroupService) -> None:
         self._groups = groups
+        self._listings: dict[object, Listing] = {}
+        """The listings in other threads, by the exchange that waits."""
 
     def describe(self, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
         """Describe transactional ids. Errors per id: INVALID_REQUEST (42) for the empty one, TRANSACTIONAL_ID_NOT_FOUND
@@ -89,11 +91,16 @@ class TransactionViews:
         if not pattern:
             return response
         outbox = self._groups.outbox
-        listing = Listing(outbox, exchange, response, pattern)
+        listing = Listing(outbox, exchange, response, pattern, self._listings)
         if outbox.offloads and is_large([pattern], listing.ids):
+            self._listings[exchange] = listing
             outbox.computations.append(listing)
             return PARKED
         return listing.answer(whole(listing))
+
+    def drop(self, exchange: object) -> None:
+        """Drop a listing after the end of its connection."""
+        self._listings.pop(exchange, None)
 
     def weight_of(self, transactional_id: str) -> int:
         """Return the number of partitions in the transaction of an id."""
@@ -126,23 +133,40 @@ class TransactionViews:
 
 
 class Listing:
-    """Matching of ids with a pattern, and the answer with those that match. Implements `Computation`."""
+    """Matching of ids with a pattern, and the answer with those that match. Implements `Computation`; `waiting` are the
+    listings that an exchange waits for."""
 
-    def __init__(self, outbox: Outbox, exchange: object, response: ListTransactionsResponse, pattern: str) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        exchange: object,
+        response: ListTransactionsResponse,
+        pattern: str,
+        waiting: dict[object, Listing],
+    ) -> None:
         self.ids = [each.transactional_id for each in response.transaction_states]
         self._outbox = outbox
         self._exchange = exchange
         self._response = response
         self._pattern = pattern
+        self._is_checked = False
         self._matching = Matching([pattern], self.ids)
+        self._waiting = waiting
+
+    @property
+    def is_awaited(self) -> bool:
+        return self._waiting.get(self._exchange) is self
 
     def compute(self) -> frozenset[str] | More | None:
         """Return the ids that match; None if the pattern is too large for one of them."""
-        if any(takes_too_long(self._pattern, each) for each in self.ids):
-            return None
+        if not self._is_checked:
+            if takes_too_long(self._pattern, self.ids):
+                return None
+            self._is_checked = True
         return MORE if self._matching.go_on() else self._matching.found[self._pattern]
 
     def finish(self, result: frozenset[str] | Exception | None, now: float) -> None:
+        self._waiting.pop(self._exchange, None)
         self._outbox.reply_at_once(self._exchange, self.answer(result))
 
     def answer(self, result: frozenset[str] | Exception | None) -> ListTransactionsResponse:
