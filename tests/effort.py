@@ -37,13 +37,13 @@ class _Compared:
 
 
 class ComparedText(_Compared, str):
-    """A text whose comparisons are counted."""
+    """A text with a count of its comparisons."""
 
     __hash__ = str.__hash__
 
 
 class ComparedNumber(_Compared, int):
-    """A number whose comparisons are counted."""
+    """A number with a count of its comparisons."""
 
     __hash__ = int.__hash__
 

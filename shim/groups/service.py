@@ -391,10 +391,12 @@ class GroupService:
             return fetch_refused(group, shard)
         return offsets.fetch(shard, group, require_stable=require_stable)
 
-    def offsets_of(self, group_id: str) -> int:
-        """Return the number of committed offsets of a group."""
-        shard = self._route(group_id)
-        return 0 if isinstance(shard, ErrorCode) else shard.offsets.count_of(group_id)
+    def weight_of_offsets(self, request: OffsetFetchRequestGroup) -> int:
+        """Return the number of partitions in the answer for a group."""
+        if request.topics is not None:
+            return sum(len(topic.partition_indexes) for topic in request.topics)
+        group = self.groups.get(request.group_id)
+        return 0 if group is None else self.shards[group.partition].offsets.count_of(request.group_id)
 
     def weight_of(self, group_id: str) -> int:
         """Return the weight of a group (`Group.weight`); 0 if it does not exist."""

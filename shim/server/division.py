@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 PART: Final = 16
@@ -43,10 +42,10 @@ def by(
     alone: bool = False,
     together: Callable[[Any], Any] | None = None,
     common: Callable[[], Any] | None = None,
-    weight: Callable[[Any, Any], int] | None = None,
+    weight: Callable[[Any], Weigh] | None = None,
 ) -> Divided:
-    """Divide the array `elements` of a request into parts of `size`, or fewer with a heavy answer: `weight(exchange,
-    element)` is the weight of one (see `Weigh`). `once`: answer an element once if it is there twice. `repeats`: repeat
+    """Divide the array `elements` of a request into parts of `size`, or fewer with a heavy answer: `weight(exchange)`
+    is the function that weighs an element. `once`: answer an element once if it is there twice. `repeats`: repeat
     the answer of an element that is there often, instead of making it again. `alone`: not where several processes share
     their topics, because the rule may park the request there. `together`: see `divide_together`; `common`: see
     `Divided`."""
@@ -55,9 +54,9 @@ def by(
         if alone and call.broker.shared is not None:
             return None
         array = getattr(request, elements)
-        if array is None:
+        if array is None or len(array) < 2:
             return None
-        weigh = None if weight is None else partial(weight, call)
+        weigh = None if weight is None else weight(call)
         if len(array) <= size and not is_heavy(array, weigh):
             return None
         if repeats:
@@ -71,7 +70,7 @@ def by(
 
 def is_heavy(elements: Sequence[Any], weigh: Weigh | None) -> bool:
     """Return True if a few elements are to be divided for the weight of their answers."""
-    if weigh is None or len(elements) < 2:
+    if weigh is None:
         return False
     total = 0
     for element in elements:

@@ -154,11 +154,6 @@ def describe_each(request: Any, call: Exchange, refuse: Callable[[str, ErrorCode
     return groups
 
 
-def weight_of_group(call: Exchange, group_id: str) -> int:
-    """Return the weight of a described group (see `Weigh`)."""
-    return call.groups.weight_of(group_id)
-
-
 def describe_streams_groups(request: StreamsGroupDescribeRequest, call: Exchange) -> StreamsGroupDescribeResponse:
     """Describe streams groups, with their topology descriptions if the request includes them."""
     groups = describe_each(request, call, streams_group_error)
@@ -407,13 +402,6 @@ def offset_fetch(request: OffsetFetchRequest, call: Exchange) -> OffsetFetchResp
     return response
 
 
-def weight_of_offsets(call: Exchange, group: OffsetFetchRequestGroup) -> int:
-    """Return the number of partitions in the answer for a group."""
-    if group.topics is None:
-        return call.groups.offsets_of(group.group_id)
-    return sum(len(topic.partition_indexes) for topic in group.topics)
-
-
 def _check_size(response: OffsetFetchResponse) -> None:
     """Raise AnswerTooLongError if the metadata alone is too long: a small request that names a partition often would
     otherwise take much memory before its answer is refused."""
@@ -483,23 +471,23 @@ def metadata_parts(request: MetadataRequest, call: Exchange) -> Iterator[Metadat
         return None
     topics = request.topics
     if topics is None:
-        existing = call.broker.topics.all()
-        return _all_topics(request, existing) if len(existing) > PART or is_heavy(existing, _partitions) else None
+        every = call.broker.topics.all()
+        return _all_topics(request, every) if len(every) > PART or is_heavy(every, _partitions) else None
 
     def weigh(topic: MetadataRequestTopic) -> int:
-        known = call.broker.topics
-        described = known.named(topic.name) if topic.name else known.with_id(topic.topic_id)
-        return 0 if described is None else len(described.partitions)
+        catalogue = call.broker.topics
+        existing = catalogue.named(topic.name) if topic.name else catalogue.with_id(topic.topic_id)
+        return 0 if existing is None else _partitions(existing)
 
-    if len(topics) <= PART and not is_heavy(topics, weigh):
+    if len(topics) < 2 or (len(topics) <= PART and not is_heavy(topics, weigh)):
         return None
     if call.version < 12 and any(topic.name is None or any(topic.topic_id) for topic in topics):
         return None
     view = copy(request)
     view.allow_auto_topic_creation = request.allow_auto_topic_creation and len(topics) <= MAX_CREATED
     by_id = {topic.topic_id: topic for topic in topics if any(topic.topic_id)}
-    named = by_id.values() or {topic.name or "": topic for topic in topics}.values()
-    return divide(view, "topics", named, weigh=weigh)
+    distinct = by_id.values() or {topic.name or "": topic for topic in topics}.values()
+    return divide(view, "topics", distinct, weigh=weigh)
 
 
 def _all_topics(request: MetadataRequest, topics: list[Topic]) -> Iterator[MetadataRequest]:

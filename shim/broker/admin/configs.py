@@ -383,11 +383,11 @@ def _altered(
                 )
             before, changes = as_list(current(each.name)), as_list(value)
             if operation is Operation.APPEND:
-                known = frozenset(before)
-                value = ",".join([*before, *(part for part in changes if part not in known)])
+                parts = frozenset(before)
+                value = ",".join([*before, *(part for part in changes if part not in parts)])
             else:
-                removed = frozenset(changes)
-                value = ",".join(part for part in before if part not in removed)
+                parts = frozenset(changes)
+                value = ",".join(part for part in before if part not in parts)
         elif each.config_operation != Operation.SET:
             raise TopicError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {each.config_operation}")
         if (refusal := setting.refusal(value)) is not None:

@@ -213,7 +213,7 @@ def describe_producers(request: DescribeProducersRequest, node_id: int, topics: 
     )
 
 
-def weight_of_producers(request: TopicRequest, topics: Topics) -> int:
+def weight_of_producers(topics: Topics, request: TopicRequest) -> int:
     """Return the number of producers that are described for a topic of a request."""
     topic = topics.named(request.name)
     partitions = () if topic is None else map(topic.partition, request.partition_indexes)
