@@ -46,10 +46,6 @@ class CommittedOffsets:
         self._read()
         return self._groups.get(group_id, _NO_TOPICS)
 
-    def count_of(self, group_id: str) -> int:
-        """Return the number of offsets of a group."""
-        return sum(map(len, self.of(group_id).values()))
-
     def value(self, key: OffsetCommitKey) -> OffsetCommitValue:
         """Return the offset of an existing key."""
         return self.of(key.group)[key.topic][key.partition]

@@ -396,7 +396,7 @@ class GroupService:
         if request.topics is not None:
             return sum(len(topic.partition_indexes) for topic in request.topics)
         group = self.groups.get(request.group_id)
-        return 0 if group is None else self.shards[group.partition].offsets.count_of(request.group_id)
+        return 0 if group is None else sum(map(len, self.shards[group.partition].offsets.of(request.group_id).values()))
 
     def weight_of(self, group_id: str) -> int:
         """Return the weight of a group (`Group.weight`); 0 if it does not exist."""

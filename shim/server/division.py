@@ -88,7 +88,8 @@ def divide(
     total = 0
     for element in elements:
         part.append(element)
-        total += 0 if weigh is None else weigh(element)
+        if weigh is not None:
+            total += weigh(element)
         if len(part) == size or total >= HEAVY:
             yield _part(request, name, part)
             part, total = [], 0
@@ -121,10 +122,12 @@ def divide_once(
         key = _key(element)
         if key not in numbers:
             new.append(element)
-            total += 0 if weigh is None else weigh(element)
-            is_full = len(new) == size or total >= HEAVY
-            numbers[key] = yielded if is_full and len(new) == 1 else None
-            if is_full:
+            numbers[key] = None
+            if weigh is not None:
+                total += weigh(element)
+            if len(new) == size or total >= HEAVY:
+                if len(new) == 1:
+                    numbers[key] = yielded
                 yield _part(request, name, new)
                 yielded, new, total = yielded + 1, [], 0
             continue

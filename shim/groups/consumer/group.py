@@ -22,7 +22,7 @@ from kafka_shim.groups.consumer.member import Member, Reader, ResolvedRegex, Spe
 from kafka_shim.groups.consumer.states import GroupState, MemberState, TimerKind
 from kafka_shim.groups.epochs.group import ReplayError
 from kafka_shim.groups.epochs.group import TimerKind as SharedTimer
-from kafka_shim.groups.epochs.member import LEAVE, by_topic_name, count, from_records
+from kafka_shim.groups.epochs.member import LEAVE, by_topic_name, from_records
 from kafka_shim.groups.epochs.records import Record
 from kafka_shim.groups.epochs.revoking import RevokingGroup
 from kafka_shim.groups.group import Subscription
@@ -173,8 +173,8 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
 
     @property
     def weight(self) -> int:
-        topics = sum(len(each.topic_names) for each in self.members.values())
-        return self.size + topics + sum(map(count, self.targets.values()))
+        topics = sum(self.subscriptions.names.values())
+        return len(self.members) + topics + sum(map(len, self.target_owners.values()))
 
     @property
     def is_in_shard(self) -> bool:

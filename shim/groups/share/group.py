@@ -70,8 +70,7 @@ class ShareGroup(EpochGroup[Member, Partitions]):
 
     @property
     def weight(self) -> int:
-        topics = sum(len(each.topic_names) for each in self.members.values())
-        return self.size + topics + sum(map(count, self.targets.values()))
+        return len(self.members) + sum(self.topic_names.values()) + sum(map(count, self.targets.values()))
 
     @property
     def is_assignment_pending(self) -> bool:
