@@ -362,6 +362,7 @@ class Broker:
         """Drop a parked request of a closed connection."""
         self.fetches.drop(exchange)
         self.share.drop(exchange)
+        self.transaction_views.drop(exchange)
 
     def disconnected(self, connection: object) -> None:
         """End the share sessions of a connection: the records they have acquired are available again."""

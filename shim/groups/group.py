@@ -62,6 +62,10 @@ class Group(GroupSummary, Protocol):
     """Group. Only `replay` changes its hard state, for new records and after a restart."""
 
     @property
+    def weight(self) -> int:
+        """Number of members, of their topics and of their partitions in a description, roughly."""
+
+    @property
     def is_simple(self) -> bool:
         """True if the group has offsets alone and no record: a record of another kind may replace it."""
 

@@ -53,6 +53,10 @@ MORE: Final = More()
 class Computation(Protocol):
     """Computation that takes too long for the event loop. It has copies of all its inputs."""
 
+    @property
+    def is_awaited(self) -> bool:
+        """False once nothing needs the result: the group or the connection has gone. Then it ends without `finish`."""
+
     def compute(self) -> Any:
         """Return the result, or `MORE` after a part: other computations go on, then it is called again.
 

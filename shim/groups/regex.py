@@ -101,9 +101,9 @@ def is_large(patterns: Sequence[str], texts: Sequence[str]) -> bool:
     return False
 
 
-def takes_too_long(pattern: str, text: str) -> bool:
-    """True if this match may take more than `MAX_STEPS`."""
-    return _instructions(pattern) * len(text.encode()) > MAX_STEPS
+def takes_too_long(pattern: str, texts: Iterable[str]) -> bool:
+    """True if the match of one of these texts may take more than `MAX_STEPS`."""
+    return _instructions(pattern) * max((len(each.encode()) for each in texts), default=0) > MAX_STEPS
 
 
 def _instructions(pattern: str) -> int:

@@ -214,7 +214,15 @@ class Shard:
         """Groups of all shards of the node."""
         self.kinds = kinds
         self._wall_offset = parts.wall_offset
+        self._topic_names: list[str] = []
         self._timestamps: tuple[float, tuple[int, ...]] = NEVER, ()
+
+    def topic_names(self) -> list[str]:
+        """Return the names of all topics, read-only: the same list until they change, since many groups keep it."""
+        names = self.topics.names()
+        if names != self._topic_names:
+            self._topic_names = names
+        return self._topic_names
 
     def wall_ms(self, now: float) -> int:
         """Return milliseconds of Unix time at monotonic `now`."""

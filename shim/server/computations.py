@@ -1,7 +1,9 @@
 """Long computations in a worker thread, one part at a time, outside the event loop.
 
-The next part is that of the computation with the fewest parts behind it: a short one waits for one part of a long one.
-More threads would share the interpreter's lock with the event loop, and each would take its share from all clients.
+Two computations take turns for the next part: that with the fewest parts behind it, because a short one waits for few
+parts of a long one then, and that which waits longest, because many short ones stop no long one then. A computation
+that nothing awaits any more ends. More threads would share the interpreter's lock with the event loop, and each would
+take its share from all clients.
 
 The rules choose the computations and apply the results. A journal notes the moment of each result, so a replay computes
 it again and delivers it at that moment.
@@ -63,6 +65,8 @@ class Computations:
         self._failures = failures
         self._inputs = inputs
         self._waiting: dict[int, _Waiting] = {}
+        """By number; that which waits longest is first."""
+        self._is_for_longest = False
         self._numbers = 0
         self._more = trio.Event()
 
@@ -79,17 +83,29 @@ class Computations:
         while True:
             await self._more.wait()
             self._more = trio.Event()
-            while self._waiting:
-                number = min(self._waiting, key=lambda each: (self._waiting[each].parts, each))
+            while (number := self._next()) is not None:
+                waiting = self._waiting[number]
                 with switching_often():
-                    result = await self._elsewhere(self._waiting[number])
+                    result = await self._elsewhere(waiting)
                 if result is MORE:
+                    self._waiting[number] = self._waiting.pop(number)
                     continue
                 now = self._clock()
                 self._check(now)
                 with self._inputs.input("computed", now, number=number):
                     self.finish(number, result, now)
                 self._settle(now)
+
+    def _next(self) -> int | None:
+        """Return the number of the computation with the next part, None without any. Those that nothing awaits end."""
+        for number in [number for number, each in self._waiting.items() if not each.computation.is_awaited]:
+            del self._waiting[number]
+        if not self._waiting:
+            return None
+        self._is_for_longest = not self._is_for_longest
+        if self._is_for_longest:
+            return next(iter(self._waiting))
+        return min(self._waiting, key=lambda number: (self._waiting[number].parts, number))
 
     async def _elsewhere(self, waiting: _Waiting) -> Any:
         """Return the result of a part from a worker thread.

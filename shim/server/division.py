@@ -6,12 +6,17 @@ Each part goes to the rule as a request of its own. The table of requests names 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 PART: Final = 16
 """Elements of a part, unless the table of requests says otherwise."""
+HEAVY: Final = 1000
+"""The weight that ends a part."""
+
+Weigh: TypeAlias = Callable[[Any], int]
+"""Returns the weight of an element: the number of members, partitions, offsets or producers in its answer, roughly."""
 
 
 class Divided(NamedTuple):
@@ -37,20 +42,25 @@ def by(
     alone: bool = False,
     together: Callable[[Any], Any] | None = None,
     common: Callable[[], Any] | None = None,
+    weight: Callable[[Any], Weigh] | None = None,
 ) -> Divided:
-    """Divide the array `elements` of a request into parts of `size`. `once`: answer an element once if it is there
-    twice. `repeats`: repeat the answer of an element that is there often, instead of making it again. `alone`: not
-    where several processes share their topics, because the rule may park the request there. `together`: see
-    `divide_together`; `common`: see `Divided`."""
+    """Divide the array `elements` of a request into parts of `size`, or fewer with a heavy answer: `weight(exchange)`
+    is the function that weighs an element. `once`: answer an element once if it is there twice. `repeats`: repeat
+    the answer of an element that is there often, instead of making it again. `alone`: not where several processes share
+    their topics, because the rule may park the request there. `together`: see `divide_together`; `common`: see
+    `Divided`."""
 
     def parts(request: Any, call: Any) -> Iterator[Any] | None:
         if alone and call.broker.shared is not None:
             return None
         array = getattr(request, elements)
-        if array is None or len(array) <= size:
+        if array is None or len(array) < 2:
+            return None
+        weigh = None if weight is None else weight(call)
+        if len(array) <= size and not is_heavy(array, weigh):
             return None
         if repeats:
-            return divide_once(request, elements, array, size=size)
+            return divide_once(request, elements, array, size=size, weigh=weigh)
         if together is not None:
             return divide_together(request, elements, array, together, size=size)
         return divide(request, elements, dict.fromkeys(array) if once else array, size=size)
@@ -58,11 +68,33 @@ def by(
     return Divided(parts, answers, common=common)
 
 
-def divide(request: Any, name: str, elements: Iterable[Any], *, size: int = PART) -> Iterator[Any]:
+def is_heavy(elements: Sequence[Any], weigh: Weigh | None) -> bool:
+    """Return True if a few elements are to be divided for the weight of their answers."""
+    if weigh is None:
+        return False
+    total = 0
+    for element in elements:
+        total += weigh(element)
+        if total > HEAVY:
+            return True
+    return False
+
+
+def divide(
+    request: Any, name: str, elements: Iterable[Any], *, size: int = PART, weigh: Weigh | None = None
+) -> Iterator[Any]:
     """Yield a request for each part of `elements`, the array `name` of a request."""
-    array = list(elements)
-    for at in range(0, len(array), size):
-        yield _part(request, name, array[at : at + size])
+    part: list[Any] = []
+    total = 0
+    for element in elements:
+        part.append(element)
+        if weigh is not None:
+            total += weigh(element)
+        if len(part) == size or total >= HEAVY:
+            yield _part(request, name, part)
+            part, total = [], 0
+    if part:
+        yield _part(request, name, part)
 
 
 def divide_together(
@@ -78,24 +110,30 @@ def divide_together(
         yield _part(request, name, [each for elements in of_one_key[at : at + size] for each in elements])
 
 
-def divide_once(request: Any, name: str, elements: Iterable[Any], *, size: int) -> Iterator[Any]:
+def divide_once(
+    request: Any, name: str, elements: Iterable[Any], *, size: int, weigh: Weigh | None = None
+) -> Iterator[Any]:
     """Yield a request for each part of `elements`. An element that was there before is a part by itself, and from then
     on the number of this part."""
     numbers: dict[Any, int | None] = {}
     new: list[Any] = []
-    yielded = 0
+    yielded = total = 0
     for element in elements:
         key = _key(element)
         if key not in numbers:
-            numbers[key] = yielded if size == 1 else None
             new.append(element)
-            if len(new) == size:
+            numbers[key] = None
+            if weigh is not None:
+                total += weigh(element)
+            if len(new) == size or total >= HEAVY:
+                if len(new) == 1:
+                    numbers[key] = yielded
                 yield _part(request, name, new)
-                yielded, new = yielded + 1, []
+                yielded, new, total = yielded + 1, [], 0
             continue
         if new:
             yield _part(request, name, new)
-            yielded, new = yielded + 1, []
+            yielded, new, total = yielded + 1, [], 0
         number = numbers[key]
         if number is None:
             numbers[key] = yielded

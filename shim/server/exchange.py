@@ -222,6 +222,9 @@ class Exchange:
                     long.keep(getattr(response, divided.answers), outbox.required_batch)
                 else:
                     long.add(endpoint.encode_part(endpoint.shape(response, endpoint.version)), outbox.required_batch)
+            except AnswerTooLongError:
+                self._refuse_long()
+                return False
             except Exception as error:
                 self._drop_pieces()
                 self.answer(self._unforeseen(error, now), 0, now)

@@ -93,12 +93,12 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.admin.topics import Admin
 from kafka_shim.broker.broker import Broker
 from kafka_shim.broker.offsets import is_search
-from kafka_shim.broker.topics import streams_refusal
+from kafka_shim.broker.topics import Topic, streams_refusal
 from kafka_shim.groups.epochs.requests import check_not_blank
 from kafka_shim.groups.interface import PARKED, Parked, Refusal, TransactionSupportedOperation
 from kafka_shim.groups.streams.heartbeat import Answer as StreamsAnswer
 from kafka_shim.groups.streams.heartbeat import refused as streams_heartbeat_refused
-from kafka_shim.server.division import PART, divide, divide_together
+from kafka_shim.server.division import PART, divide, divide_together, is_heavy
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.parts import MAX_ANSWER_BYTES
 from kafka_shim.server.refusals import AnswerTooLongError
@@ -463,7 +463,7 @@ def metadata(request: MetadataRequest, call: Exchange) -> MetadataResponse | Par
 
 
 def metadata_parts(request: MetadataRequest, call: Exchange) -> Iterator[MetadataRequest] | None:
-    """Divide a request for many topics, or for all of them. If it names more topics
+    """Divide a request for many topics or partitions, or for all of them. If it names more topics
     than Kafka's controller creates for one request, none is created. A request that looks for changes first (see
     `metadata`) is divided afterwards."""
     shared = call.broker.shared
@@ -471,24 +471,34 @@ def metadata_parts(request: MetadataRequest, call: Exchange) -> Iterator[Metadat
         return None
     topics = request.topics
     if topics is None:
-        return _all_topics(request, call) if len(call.broker.topics.all()) > PART else None
-    if len(topics) <= PART:
+        every = call.broker.topics.all()
+        return _all_topics(request, every) if len(every) > PART or is_heavy(every, _partitions) else None
+
+    def weigh(topic: MetadataRequestTopic) -> int:
+        catalogue = call.broker.topics
+        existing = catalogue.named(topic.name) if topic.name else catalogue.with_id(topic.topic_id)
+        return 0 if existing is None else _partitions(existing)
+
+    if len(topics) < 2 or (len(topics) <= PART and not is_heavy(topics, weigh)):
         return None
     if call.version < 12 and any(topic.name is None or any(topic.topic_id) for topic in topics):
         return None
     view = copy(request)
     view.allow_auto_topic_creation = request.allow_auto_topic_creation and len(topics) <= MAX_CREATED
     by_id = {topic.topic_id: topic for topic in topics if any(topic.topic_id)}
-    return divide(view, "topics", by_id.values() or {topic.name or "": topic for topic in topics}.values())
+    distinct = by_id.values() or {topic.name or "": topic for topic in topics}.values()
+    return divide(view, "topics", distinct, weigh=weigh)
 
 
-def _all_topics(request: MetadataRequest, call: Exchange) -> Iterator[MetadataRequest]:
-    names = [topic.name for topic in call.broker.topics.all()]
-    for at in range(0, len(names), PART):
-        part = copy(request)
+def _all_topics(request: MetadataRequest, topics: list[Topic]) -> Iterator[MetadataRequest]:
+    for part in divide(request, "topics", topics, weigh=_partitions):
         part.allow_auto_topic_creation = False
-        part.topics = [MetadataRequestTopic(name=name) for name in names[at : at + PART]]
+        part.topics = [MetadataRequestTopic(name=topic.name) for topic in part.topics]
         yield part
+
+
+def _partitions(topic: Topic) -> int:
+    return len(topic.partitions)
 
 
 def create_topics_parts(request: CreateTopicsRequest, call: Exchange) -> Iterator[CreateTopicsRequest] | None:

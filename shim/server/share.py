@@ -62,6 +62,16 @@ def describe_share_group_offsets(request: DescribeShareGroupOffsetsRequest, call
     return response if remote is None else remote.describe(call, response, elsewhere)
 
 
+def weight_of_progress(call: Exchange, group: RequestGroup) -> int:
+    """Return the number of partitions in the answer for a group."""
+    if group.topics is not None:
+        return sum(len(each.partitions) for each in group.topics)
+    shard = call.groups.shard_of(group.group_id)
+    if isinstance(shard, ErrorCode):
+        return 0
+    return sum(len(topic.partitions) for topic in initialized(shard, group.group_id).values())
+
+
 def _progress(group: RequestGroup, call: Exchange, elsewhere: dict[Place, ResponsePartition]) -> ResponseGroup:
     """Return the progress of a group, and add partitions that other processes lead to `elsewhere`."""
     shard = call.groups.shard_of(group.group_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -20,6 +21,8 @@ from kafka_shim.server.journal import Unjournaled
 
 class Noted:
     """A computation that notes in which thread each part of it runs; it waits for `gate`, in a thread of its own."""
+
+    is_awaited = True
 
     def __init__(self, gate: threading.Event, notes: list[tuple[str, bool]], name: str, fails: bool = False) -> None:
         self.gate = gate
@@ -68,6 +71,8 @@ def test_computations_run_in_another_thread_and_finish_in_this_one() -> None:
 class Parted:
     """A computation of so many parts; it notes the name of each, and the first waits for `gate`."""
 
+    is_awaited = True
+
     def __init__(self, name: str, parts: int, notes: list[str], gate: threading.Event | None = None) -> None:
         self.name = name
         self.parts = parts
@@ -113,6 +118,57 @@ def test_short_computations_wait_for_one_part_of_a_long_one() -> None:
     assert notes == [
         "long", "short", "finish short", "other", "long", "other", "finish other", "long", "long", "long", "finish long"
     ]  # fmt: skip
+
+
+def until(
+    notes: list[str], last: str, outbox: Outbox, more: Callable[[Computations], None] = lambda each: None
+) -> None:
+    """Run the computations of the outbox until `last` is noted, and `more` after each result."""
+
+    async def main() -> None:
+        done = trio.Event()
+
+        def settle(now: float) -> None:
+            more(computations)
+            if last in notes:
+                done.set()
+
+        computations = Computations(outbox, trio.current_time, lambda now: None, settle, Failures(), Unjournaled())
+        computations.take()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(computations.run)
+            with trio.fail_after(60):
+                await done.wait()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_short_computations_without_end_stop_no_long_one() -> None:
+    notes: list[str] = []
+    outbox = Outbox()
+    outbox.computations = [Parted("long", 4, notes), Parted("short", 1, notes)]
+
+    def one_more(computations: Computations) -> None:
+        if len(notes) < 100:
+            outbox.computations = [Parted("short", 1, notes)]
+            computations.take()
+
+    until(notes, "finish long", outbox, one_more)
+    assert notes.index("finish long") < 12
+
+
+def test_a_computation_that_nothing_awaits_has_no_part() -> None:
+    notes: list[str] = []
+    outbox = Outbox()
+    gone = [Parted("gone", 3, notes) for _ in range(5)]
+    for each in gone:
+        each.is_awaited = False
+    outbox.computations = [*gone, Parted("short", 1, notes)]
+    waiting: list[int] = []
+    until(notes, "finish short", outbox, lambda computations: waiting.append(len(computations._waiting)))
+    assert notes == ["short", "finish short"]
+    assert waiting == [0]
 
 
 def test_result_of_a_replay_has_all_parts() -> None:

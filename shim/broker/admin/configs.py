@@ -36,6 +36,7 @@ from kafka_shim.apis.list_config_resources import (
 )
 from kafka_shim.apis.releases import DEFAULT_RELEASE, rules_of
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire.primitives import MAX_STRING
 from kafka_shim.broker.admin.config_values import (
     MIN_ISR,
     Inherited,
@@ -106,11 +107,10 @@ class Configs:
             result = DescribeConfigsResult(
                 error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
             )
+            keys = frozenset(resource.configuration_keys or ())
             try:
                 result.configs = [
-                    _described(value, request)
-                    for value in self._values(resource)
-                    if not resource.configuration_keys or value.name in resource.configuration_keys
+                    _described(value, request) for value in self._values(resource) if not keys or value.name in keys
                 ]
             except TopicError as refused:
                 result.error_code, result.error_message = refused.error, refused.message
@@ -234,6 +234,7 @@ class Configs:
             return self.settings.topic_text(name, topic.configs)
 
         changed = _altered(resource.configs, {} if replaces else topic.configs, current, settings, "topic")
+        _check_size(resource, changed)
         if (refusal := topic_refusal(changed, self.settings)) is not None:
             raise TopicError(ErrorCode.INVALID_CONFIG, refusal)
         if not validate_only:
@@ -254,6 +255,7 @@ class Configs:
             changed = _altered(resource.configs, {} if replaces else before, settings.text, existing, "broker")
         except TopicError as refused:
             raise TopicError(ErrorCode.INVALID_REQUEST, refused.message) from None
+        _check_size(resource, changed)
         if self._rules.dynamic_intervals and (refusal := broker_refusal(changed, settings)) is not None:
             raise TopicError(ErrorCode.INVALID_REQUEST, refusal)
         self._check_threads(changed, before)
@@ -340,6 +342,16 @@ def _check_group(name: str) -> None:
         raise TopicError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
 
 
+def _check_size(resource: AlterConfigsResource, changed: Mapping[str, str]) -> None:
+    """Check that no value has grown by APPEND beyond the longest text of an answer. Raises TopicError: INVALID_CONFIG
+    (40), as Kafka 4.3."""
+    if any(len(changed.get(each.name, "").encode()) > MAX_STRING for each in resource.configs):
+        raise TopicError(
+            ErrorCode.INVALID_CONFIG,
+            f"The configuration value cannot be added because it exceeds the maximum value size of {MAX_STRING} bytes.",
+        )
+
+
 def _altered(
     operations: list[AlterableConfig],
     own: Mapping[str, str],
@@ -371,9 +383,11 @@ def _altered(
                 )
             before, changes = as_list(current(each.name)), as_list(value)
             if operation is Operation.APPEND:
-                value = ",".join([*before, *(part for part in changes if part not in before)])
+                parts = frozenset(before)
+                value = ",".join([*before, *(part for part in changes if part not in parts)])
             else:
-                value = ",".join(part for part in before if part not in changes)
+                parts = frozenset(changes)
+                value = ",".join(part for part in before if part not in parts)
         elif each.config_operation != Operation.SET:
             raise TopicError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {each.config_operation}")
         if (refusal := setting.refusal(value)) is not None:

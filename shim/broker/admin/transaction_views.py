@@ -6,13 +6,14 @@ Sources: KIP-664, KIP-994, KIP-1152; Kafka's TransactionCoordinator and ReplicaM
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafka_shim.apis.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
+    TopicRequest,
     TopicResponse,
 )
 from kafka_shim.apis.describe_transactions import (
@@ -49,6 +50,8 @@ class TransactionViews:
 
     def __init__(self, groups: GroupService) -> None:
         self._groups = groups
+        self._listings: dict[object, Listing] = {}
+        """The listings in other threads, by the exchange that waits."""
 
     def describe(self, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
         """Describe transactional ids. Errors per id: INVALID_REQUEST (42) for the empty one, TRANSACTIONAL_ID_NOT_FOUND
@@ -76,20 +79,34 @@ class TransactionViews:
         if "loading" in self._groups.partitions().values():
             response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return response
+        filters = _Filters(
+            frozenset(request.state_filters), frozenset(request.producer_id_filters), request.duration_filter
+        )
         for shard in self._groups.shards.values():
             for transactional_id, transaction in shard.transactions.items():
-                if _passes(request, transaction, shard.wall_ms(now)):
+                if filters.accept(transaction, shard.wall_ms(now)):
                     response.transaction_states.append(
                         ListedTransaction(transactional_id, transaction.producer_id, STATES[transaction.status])
                     )
         if not pattern:
             return response
         outbox = self._groups.outbox
-        listing = Listing(outbox, exchange, response, pattern)
+        listing = Listing(outbox, exchange, response, pattern, self._listings)
         if outbox.offloads and is_large([pattern], listing.ids):
+            self._listings[exchange] = listing
             outbox.computations.append(listing)
             return PARKED
         return listing.answer(whole(listing))
+
+    def drop(self, exchange: object) -> None:
+        """Drop a listing after the end of its connection."""
+        self._listings.pop(exchange, None)
+
+    def weight_of(self, transactional_id: str) -> int:
+        """Return the number of partitions in the transaction of an id."""
+        shard = self._groups.shard_of(transactional_id)
+        transaction = None if isinstance(shard, ErrorCode) else shard.transactions.get(transactional_id)
+        return 0 if transaction is None else len(transaction.partitions)
 
     def _state(self, transactional_id: str) -> TransactionState:
         if not transactional_id:
@@ -116,23 +133,40 @@ class TransactionViews:
 
 
 class Listing:
-    """Matching of ids with a pattern, and the answer with those that match. Implements `Computation`."""
+    """Matching of ids with a pattern, and the answer with those that match. Implements `Computation`; `waiting` are the
+    listings that an exchange waits for."""
 
-    def __init__(self, outbox: Outbox, exchange: object, response: ListTransactionsResponse, pattern: str) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        exchange: object,
+        response: ListTransactionsResponse,
+        pattern: str,
+        waiting: dict[object, Listing],
+    ) -> None:
         self.ids = [each.transactional_id for each in response.transaction_states]
         self._outbox = outbox
         self._exchange = exchange
         self._response = response
         self._pattern = pattern
+        self._is_checked = False
         self._matching = Matching([pattern], self.ids)
+        self._waiting = waiting
+
+    @property
+    def is_awaited(self) -> bool:
+        return self._waiting.get(self._exchange) is self
 
     def compute(self) -> frozenset[str] | More | None:
         """Return the ids that match; None if the pattern is too large for one of them."""
-        if any(takes_too_long(self._pattern, each) for each in self.ids):
-            return None
+        if not self._is_checked:
+            if takes_too_long(self._pattern, self.ids):
+                return None
+            self._is_checked = True
         return MORE if self._matching.go_on() else self._matching.found[self._pattern]
 
     def finish(self, result: frozenset[str] | Exception | None, now: float) -> None:
+        self._waiting.pop(self._exchange, None)
         self._outbox.reply_at_once(self._exchange, self.answer(result))
 
     def answer(self, result: frozenset[str] | Exception | None) -> ListTransactionsResponse:
@@ -148,13 +182,21 @@ class Listing:
         return response
 
 
-def _passes(request: ListTransactionsRequest, transaction: Transaction, now_ms: int) -> bool:
-    if request.state_filters and STATES[transaction.status] not in request.state_filters:
-        return False
-    if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
-        return False
-    # An id without a transaction passes every duration, as in Kafka.
-    return request.duration_filter < 0 or now_ms - transaction.started_ms > request.duration_filter
+class _Filters(NamedTuple):
+    """The filters of a request; an empty set passes all."""
+
+    states: frozenset[str]
+    producer_ids: frozenset[int]
+    duration_ms: int
+
+    def accept(self, transaction: Transaction, now_ms: int) -> bool:
+        """Return True if the transaction passes all."""
+        if self.states and STATES[transaction.status] not in self.states:
+            return False
+        if self.producer_ids and transaction.producer_id not in self.producer_ids:
+            return False
+        # An id without a transaction passes every duration, as in Kafka.
+        return self.duration_ms < 0 or now_ms - transaction.started_ms > self.duration_ms
 
 
 def describe_producers(request: DescribeProducersRequest, node_id: int, topics: Topics) -> DescribeProducersResponse:
@@ -169,6 +211,13 @@ def describe_producers(request: DescribeProducersRequest, node_id: int, topics: 
             for indexes in (topic.partition_indexes,)
         ]
     )
+
+
+def weight_of_producers(topics: Topics, request: TopicRequest) -> int:
+    """Return the number of producers that are described for a topic of a request."""
+    topic = topics.named(request.name)
+    partitions = () if topic is None else map(topic.partition, request.partition_indexes)
+    return sum(len(each.log.producers) for each in partitions if each is not None)
 
 
 def _of_partition(name: str, index: int, node_id: int, topics: Topics) -> PartitionResponse:

@@ -91,6 +91,10 @@ class RegisteredGroup:
     def size(self) -> int:
         return len(self.members)
 
+    @property
+    def weight(self) -> int:
+        return self.size
+
     def owned(self) -> dict[str, set[int]]:
         """Return the partitions of all members together, by topic."""
         return {

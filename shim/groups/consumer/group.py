@@ -172,6 +172,11 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
         return len(self.members) > self.shard.config.group_consumer_max_size
 
     @property
+    def weight(self) -> int:
+        topics = sum(self.subscriptions.names.values())
+        return len(self.members) + topics + sum(map(len, self.target_owners.values()))
+
+    @property
     def is_in_shard(self) -> bool:
         """True if the first record of the group is written and the group is not dropped since."""
         current: object = self.shard.groups.get(self.group_id)

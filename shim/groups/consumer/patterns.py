@@ -100,7 +100,7 @@ def resolve(group: ConsumerGroup, now: float) -> None:
     """Resolve the patterns; in another thread if that may take long."""
     shard = group.shard
     group.patterns_stale = False
-    patterns, topics = list(group.subscriptions.patterns), shard.topics.names()
+    patterns, topics = list(group.subscriptions.patterns), shard.topic_names()
     resolution = Resolution(group, patterns, topics, shard.wall_ms(now))
     if shard.outbox.offloads and is_large(patterns, topics):
         group.resolves = True
@@ -121,6 +121,10 @@ class Resolution:
         self._wall_ms = wall_ms
         self._with_news: set[str] = set()
         """The patterns of which a member now sees other topics."""
+
+    @property
+    def is_awaited(self) -> bool:
+        return self.group.is_in_shard
 
     def compute(self) -> dict[str, ResolvedRegex] | More:
         if self._matching.go_on():
@@ -150,7 +154,7 @@ class Resolution:
     def finish(self, result: dict[str, ResolvedRegex] | Exception, now: float) -> None:
         group, shard = self.group, self.group.shard
         group.resolves = False
-        if isinstance(result, Exception) or not group.is_in_shard:
+        if isinstance(result, Exception) or not self.is_awaited:
             return
         subscriptions = group.subscriptions
         cause: Cause | None = None

@@ -149,6 +149,10 @@ class EpochGroup(ABC, Generic[_M, _A]):
         return len(self.members)
 
     @property
+    def weight(self) -> int:
+        return self.size
+
+    @property
     def is_simple(self) -> bool:
         return False
 

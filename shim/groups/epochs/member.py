@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self
 
@@ -73,6 +73,11 @@ class _OfTopic(Protocol):
 def from_records(topics: Iterable[_OfTopic]) -> Partitions:
     """Return partitions by topic id, from a record or from the same structure in a request."""
     return {each.topic_id: frozenset(each.partitions) for each in topics}
+
+
+def count(partitions: Mapping[Any, Collection[int]]) -> int:
+    """Return the number of partitions, or of tasks, of all topics or subtopologies."""
+    return sum(map(len, partitions.values()))
 
 
 def by_topic_name(catalogue: TopicCatalogue, partitions: Partitions) -> dict[str, list[int]]:

@@ -52,12 +52,16 @@ class BlockingComputation(ABC):
         self.queue: deque[QueuedRequest] = deque()
         self.result: Any = None
 
+    @property
+    def is_awaited(self) -> bool:
+        return self.shard.computations.get(self.group_id) is self
+
     @abstractmethod
     def compute(self) -> Any: ...
 
     def finish(self, result: Any, now: float) -> None:
         shard, queue = self.shard, self.queue
-        if shard.computations.get(self.group_id) is not self:
+        if not self.is_awaited:
             return
         del shard.computations[self.group_id]
         self.result, shard.computed = result, self

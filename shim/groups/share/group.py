@@ -19,7 +19,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.group import EpochGroup
-from kafka_shim.groups.epochs.member import LEAVE, by_topic_name, from_records
+from kafka_shim.groups.epochs.member import LEAVE, by_topic_name, count, from_records
 from kafka_shim.groups.epochs.metadata_hash import metadata_hash
 from kafka_shim.groups.epochs.records import Record
 from kafka_shim.groups.group import Subscription
@@ -67,6 +67,10 @@ class ShareGroup(EpochGroup[Member, Partitions]):
     @property
     def protocol(self) -> str:
         return assignor.NAME
+
+    @property
+    def weight(self) -> int:
+        return len(self.members) + sum(self.topic_names.values()) + sum(map(count, self.targets.values()))
 
     @property
     def is_assignment_pending(self) -> bool:

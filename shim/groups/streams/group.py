@@ -16,6 +16,7 @@ from kafka_shim.apis.streams_group_heartbeat import Endpoint, EndpointToPartitio
 from kafka_shim.apis.streams_group_topology_description_update import TopologyDescription
 from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.group import Setting
+from kafka_shim.groups.epochs.member import count
 from kafka_shim.groups.epochs.records import Record, Target
 from kafka_shim.groups.epochs.revoking import RevokingGroup
 from kafka_shim.groups.group import GroupDescription, Subscription, TopologyNode
@@ -231,6 +232,11 @@ class StreamsGroup(RevokingGroup[Member, Tasks]):
     def records_of_departure(self, members: Sequence[Member]) -> list[Record]:
         group_epoch = self.group_epoch + 1
         return [self._record_of_epoch(group_epoch, self.description_epochs)]
+
+    @property
+    def weight(self) -> int:
+        topics = 0 if self.topology is None else len(self.topology.required)
+        return self.size + topics + sum(count(tasks) for each in self.targets.values() for tasks in each)
 
     # Topology descriptions
 

@@ -16,6 +16,7 @@ from kafka_shim.apis.incremental_alter_configs import (
 )
 from kafka_shim.apis.releases import DEFAULT_RULES, rules_of
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.admin import configs as admin_configs
 from kafka_shim.broker.admin.configs import Configs
 from kafka_shim.broker.admin.meanings import OTHERWISE
 from kafka_shim.broker.settings import (
@@ -32,8 +33,10 @@ from kafka_shim.broker.settings import (
 from kafka_shim.broker.unused_settings import unused_settings
 from kafka_shim.groups.config import GroupConfig, kafka_name
 from tests.broker.context import Cluster, batch
+from tests.effort import ComparedText, comparisons
 
 TOPIC, BROKER, GROUP = 2, 4, 32
+REPLICAS = "leader.replication.throttled.replicas"
 SET, DELETE, APPEND, SUBTRACT = range(4)
 KINDS = ("consumer", "share", "streams")
 BOUNDS = ("", "min.", "max.")
@@ -75,6 +78,12 @@ class TestDescribe:
         assert {each.name for each in configs} == set(topic_settings(DEFAULT_RULES))
         assert value(cluster, TOPIC, "t", "segment.bytes") == ("1073741824", 5)
         assert value(cluster, TOPIC, "t", "retention.ms") == ("777", 4)
+
+    def test_each_setting_is_looked_up_once_among_many_keys(self, cluster: Cluster) -> None:
+        keys = ["retention.ms", *(ComparedText(f"key-{number}") for number in range(300))]
+        assert comparisons(lambda: describe(cluster, TOPIC, "t", *keys)) <= 300
+        (config,) = describe(cluster, TOPIC, "t", *keys).configs
+        assert (config.name, config.value) == ("retention.ms", "777")
 
     def test_synonyms_by_precedence(self, cluster: Cluster) -> None:
         alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"))
@@ -149,6 +158,29 @@ class TestAlterTopic:
         assert value(cluster, TOPIC, "t", "cleanup.policy") == ("delete,compact", 1)
         assert alter(cluster, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete")) == 0
         assert value(cluster, TOPIC, "t", "cleanup.policy") == ("compact", 1)
+
+    @pytest.mark.parametrize("operation", [APPEND, SUBTRACT])
+    def test_each_part_of_a_list_is_looked_up_once(
+        self, cluster: Cluster, operation: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lists = iter([[ComparedText(f"{name}{number}") for number in range(300)] for name in "ab"])
+        monkeypatch.setattr(admin_configs, "as_list", lambda value: next(lists))
+        assert comparisons(lambda: alter(cluster, TOPIC, "t", (REPLICAS, operation, "x"))) <= 300
+
+    def test_a_list_grows_no_longer_than_a_text_of_an_answer(self, cluster: Cluster) -> None:
+        parts = [f"{number:04}" for number in range(6553)]
+        assert alter(cluster, TOPIC, "t", (REPLICAS, SET, ",".join(parts))) == 0
+        before = value(cluster, TOPIC, "t", REPLICAS)
+        assert alter(cluster, TOPIC, "t", (REPLICAS, APPEND, "ab")) == 0
+        assert alter(cluster, TOPIC, "t", (REPLICAS, SUBTRACT, "ab")) == 0
+        resource = AlterConfigsResource(TOPIC, "t", [AlterableConfig(REPLICAS, APPEND, "\u00e9b")])
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        (response,) = cluster.broker.change(request, None, cluster.now).responses
+        assert (response.error_code, response.error_message) == (
+            ErrorCode.INVALID_CONFIG,
+            "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes.",
+        )
+        assert value(cluster, TOPIC, "t", REPLICAS) == before
 
     def test_deleting_a_missing_key_succeeds(self, cluster: Cluster) -> None:
         assert alter(cluster, TOPIC, "t", ("no.such.thing", DELETE, None)) == 0

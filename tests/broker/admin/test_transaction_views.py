@@ -8,9 +8,11 @@ from kafka_shim.apis.describe_producers import DescribeProducersRequest, Produce
 from kafka_shim.apis.describe_transactions import DescribeTransactionsRequest, TopicData, TransactionState
 from kafka_shim.apis.list_transactions import ListTransactionsRequest
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.admin import transaction_views
 from kafka_shim.groups.interface import MORE, PARKED, Computation, whole
 from tests.broker.context import EPOCH_MS
 from tests.broker.transacting import Transacting
+from tests.effort import ComparedNumber, ComparedText, comparisons
 
 
 @pytest.fixture
@@ -101,6 +103,12 @@ class TestList:
         producer_id = described(several, "open-2").producer_id
         assert listed(several, [], [producer_id, 2**40]) == [("open-2", "Ongoing")]
 
+    def test_each_transaction_is_looked_up_once_among_many_filters(self, several: Transacting) -> None:
+        states = [ComparedText(f"state-{number}") for number in range(300)]
+        assert comparisons(lambda: listed(several, [*states, "Empty"], [])) <= 300
+        ids = [ComparedNumber(10**6 + number) for number in range(300)]
+        assert comparisons(lambda: listed(several, [], ids)) <= 300
+
     def test_by_duration_which_an_id_without_a_transaction_always_has(self, several: Transacting) -> None:
         assert listed(several, [], [], 5000) == [("idle", "Empty"), ("open-1", "Ongoing")]
 
@@ -151,6 +159,33 @@ class TestList:
         computation = self.matched_elsewhere(several, "(.*a.*){50}")
         assert computation.compute() is MORE
         assert len(whole(computation)) == 3
+
+    def test_the_length_of_the_ids_is_checked_in_the_first_part(
+        self, several: Transacting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number in range(3):
+            several.init("a" * (10_000 + number))
+        computation = self.matched_elsewhere(several, "(.*a.*){50}")
+        checks: list[object] = []
+        monkeypatch.setattr(transaction_views, "takes_too_long", lambda *checked: checks.append(checked))
+        parts = 1
+        while computation.compute() is MORE:
+            parts += 1
+        assert parts > 2
+        assert len(checks) == 1
+
+    def test_a_listing_ends_with_its_connection_or_its_answer(self, several: Transacting) -> None:
+        several.init("a" * 10_000)
+        first = self.matched_elsewhere(several, "(.*a.*){50}")
+        several.outbox.computations.clear()
+        second = self.matched_elsewhere(several, "(.*a.*){50}")
+        views = several.cluster.broker.transaction_views
+        exchange, _ = views._listings
+        several.cluster.broker.forget(exchange)
+        assert (first.is_awaited, second.is_awaited) == (False, True)
+        second.finish(whole(second), several.now)
+        assert not second.is_awaited
+        assert not views._listings
 
     def test_while_any_are_loaded(self, several: Transacting) -> None:
         several.service.unload(0, several.now)

@@ -143,6 +143,26 @@ def test_patterns_over_many_topics_are_resolved_elsewhere() -> None:
     assert cluster.assigned() == {"a": 1111}
 
 
+def test_a_group_that_has_gone_awaits_no_resolution() -> None:
+    cluster = Offloading(**{f"t{number}": 1 for number in range(10_000)})
+    cluster.joins("a", server_assignor=None, subscribed_topic_names=None, subscribed_topic_regex="t1.*")
+    cluster.advance(0)
+    (resolution,) = cluster.outbox.computations
+    assert resolution.is_awaited
+    cluster.service.unload(cluster.consumer_group.partition, cluster.now)
+    assert not resolution.is_awaited
+
+
+def test_resolutions_share_the_names_of_topics_until_they_change() -> None:
+    cluster = Offloading(t=1)
+    shard = next(iter(cluster.service.shards.values()))
+    names = shard.topic_names()
+    assert shard.topic_names() is names
+    cluster.create("u", 1)
+    assert shard.topic_names() == ["t", "u"]
+    assert names == ["t"]
+
+
 def of_pattern(pattern: str, topics: list[str]) -> list[Computation]:
     """The computations that a group with a pattern leaves to others."""
     cluster = Offloading(**dict.fromkeys(topics, 1))

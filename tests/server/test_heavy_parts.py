@@ -1,0 +1,138 @@
+"""Requests with few elements and heavy answers: their parts have fewer elements, and the answer is that at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_shim.apis.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_shim.apis.describe_groups import DescribeGroupsRequest
+from kafka_shim.apis.describe_producers import DescribeProducersRequest, TopicRequest
+from kafka_shim.apis.describe_share_group_offsets import DescribeShareGroupOffsetsRequest, RequestGroup, RequestTopic
+from kafka_shim.apis.describe_transactions import DescribeTransactionsRequest
+from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_shim.apis.share_group_describe import ShareGroupDescribeRequest
+from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kafka_shim.apis.wire import Message
+from kafka_shim.conformance.record_batch import record_batch
+from kafka_shim.server import division, handlers
+from tests.server.wire import Wire, cluster, request
+
+PARTITIONS = 6
+
+
+def served() -> Wire:
+    """A client of a server with offsets, groups, a transaction and producers in a topic of a few partitions."""
+    wire = Wire(cluster(topics={"t": PARTITIONS, "u": 1}))
+    offsets = [OffsetCommitRequestPartition(index, 5, committed_metadata="") for index in range(PARTITIONS)]
+    commit = OffsetCommitRequest("g", -1, "", topics=[OffsetCommitRequestTopic("t", partitions=offsets)])
+    wire.receive(request(commit, 8))
+    wire.receive(request(ConsumerGroupHeartbeatRequest("c", "m", 0, None, None, 60_000, ["t"], topic_partitions=[]), 1))
+    wire.receive(request(ShareGroupHeartbeatRequest("s", "m", 0, subscribed_topic_names=[*"tuvwx"]), 1))
+    wire.answers()
+    wire.receive(request(InitProducerIdRequest("id", 60_000), 4))
+    producer = wire.answer(InitProducerIdResponse, 4)[1]
+    of_topic = [AddPartitionsToTxnTopic("t", list(range(PARTITIONS)))]
+    added = AddPartitionsToTxnTransaction("id", producer.producer_id, producer.producer_epoch, False, of_topic)
+    wire.receive(request(AddPartitionsToTxnRequest([added]), 5))
+    for number in range(PARTITIONS):
+        batch = record_batch([b"v"], 1_700_000_000_000, (1000 + number, 0, 0))
+        wire.receive(
+            request(
+                ProduceRequest(None, 1, 1000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]),
+                9,
+            )
+        )
+    wire.answers()
+    return wire
+
+
+def offsets_of(*groups: tuple[str, int]) -> OffsetFetchRequest:
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name, None, epoch, None) for name, epoch in groups])
+
+
+def partitions_of(*topics: str) -> OffsetFetchRequestGroup:
+    asked = [OffsetFetchRequestTopics(name, partition_indexes=list(range(PARTITIONS))) for name in topics]
+    return OffsetFetchRequestGroup("g", None, -1, asked)
+
+
+REQUESTS: list[tuple[Message, int, int]] = [
+    (offsets_of(("g", -1), ("none", -1), ("g", 1), ("g", 2)), 9, 3),
+    (offsets_of(("g", -1), ("none", -1), ("g", -1), ("g", -1)), 9, 2),
+    (OffsetFetchRequest(groups=[partitions_of("t"), partitions_of("t", "u")]), 9, 2),
+    (
+        MetadataRequest(
+            [MetadataRequestTopic(name=name) for name in ("u", "none", "t", "u", "missing")],
+            allow_auto_topic_creation=False,
+        ),
+        9,
+        2,
+    ),
+    (MetadataRequest(None), 9, 2),
+    (ConsumerGroupDescribeRequest(["c", "none", "g"]), 1, 2),
+    (ShareGroupDescribeRequest(["s", "none"]), 1, 2),
+    (DescribeGroupsRequest(["c", "g"]), 5, 2),
+    (DescribeShareGroupOffsetsRequest([RequestGroup("s", None), RequestGroup("none", None)]), 0, 2),
+    (
+        DescribeShareGroupOffsetsRequest(
+            [RequestGroup("s", [RequestTopic("t", list(range(6)))]), RequestGroup("none", None)]
+        ),
+        0,
+        2,
+    ),
+    (DescribeProducersRequest([TopicRequest("t", [0]), TopicRequest("u", [0])]), 0, 2),
+    (DescribeTransactionsRequest(["id", "none"]), 0, 2),
+]
+
+
+def answer(message: Message, version: int, wire: Wire) -> tuple[int, bytes]:
+    """The number of parts of a request, and its answer."""
+    data = request(message, version)
+    endpoint = wire.session.node.table.find(data[4:])
+    assert endpoint is not None
+    rule, parts = endpoint.rule, []
+
+    def noted(part: Any, call: Any) -> Any:
+        parts.append(part)
+        return rule(part, call)
+
+    endpoint.rule = noted
+    wire.receive(data)
+    endpoint.rule = rule
+    sent, wire.sent = wire.sent, b""
+    return len(parts), sent
+
+
+@pytest.mark.parametrize(("message", "version", "parts"), REQUESTS, ids=lambda each: type(each).__name__)
+def test_few_elements_with_heavy_answers_are_divided(
+    message: Message, version: int, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = served()
+    count, at_once = answer(message, version, wire)
+    assert count == 1, "light answers are made at once"
+    monkeypatch.setattr(division, "HEAVY", PARTITIONS - 1)
+    assert answer(message, version, wire) == (parts, at_once)
+
+
+def test_a_part_with_too_long_an_answer_ends_the_connection(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    wire = served()
+    monkeypatch.setattr(division, "HEAVY", PARTITIONS - 1)
+    monkeypatch.setattr(handlers, "_MANY_PARTITIONS", 1)
+    monkeypatch.setattr(handlers, "MAX_ANSWER_BYTES", -1)
+    wire.receive(request(offsets_of(("g", -1), ("g", 1)), 9))
+    assert wire.is_closed
+    assert not wire.sent
+    assert "the answer to OffsetFetch, version 9, is longer than" in caplog.text
