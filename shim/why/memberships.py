@@ -27,10 +27,10 @@ def library_of_client(history: GroupHistory, member: Member) -> Library:
 
 def members_by_library(history: GroupHistory) -> Iterator[tuple[Member, Library]]:
     """Yield all members with the `library_of_client` of each."""
-    told = {each.client_id for each in history.members.values() if each.library is Library.KAFKA_PYTHON}
+    of_python = {each.client_id for each in history.members.values() if each.library is Library.KAFKA_PYTHON}
     for each in history.members.values():
-        is_told = each.library is Library.LIBRDKAFKA and each.client_id in told
-        yield each, Library.KAFKA_PYTHON if is_told else each.library
+        is_python = each.library is Library.LIBRDKAFKA and each.client_id in of_python
+        yield each, Library.KAFKA_PYTHON if is_python else each.library
 
 
 def libraries_of_refused(history: GroupHistory) -> dict[Library, Library]:
@@ -41,7 +41,7 @@ def libraries_of_refused(history: GroupHistory) -> dict[Library, Library]:
     for each, library in members_by_library(history):
         if each.library is not Library.UNKNOWN:
             alike.setdefault(each.joins_as, set()).add(library)
-    return {shown: libraries.pop() for shown, libraries in alike.items() if len(libraries) == 1}
+    return {by_join: libraries.pop() for by_join, libraries in alike.items() if len(libraries) == 1}
 
 
 def library_of_instance(history: GroupHistory, instance_id: str) -> Library:
