@@ -89,8 +89,8 @@ class PartitionLog:
         self.limit = limit
         self.start_offset = 0
         self.end_offset = 0
-        self.producers = Producers()
         self.transactions = LogTransactions()
+        self.producers = Producers(self.transactions)
         self.watchers: dict[Watcher, object] = {}
         """Each with its name for this log."""
         self.cleaned_to = 0

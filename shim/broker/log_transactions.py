@@ -57,6 +57,11 @@ class LogTransactions:
         """Note a write at `offset` in a transaction, perhaps not the first one."""
         self._open.setdefault(producer_id, offset)
 
+    @property
+    def open_count(self) -> int:
+        """Return the number of open transactions."""
+        return len(self._open)
+
     def is_open(self, producer_id: int) -> bool:
         return producer_id in self._open
 

@@ -6,12 +6,12 @@ are those of Kafka's ProducerStateManager and ProducerAppendInfo.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batches import InvalidBatch
+from kafka_shim.broker.log_transactions import LogTransactions
 from kafka_shim.persistence.batch import Batch
 
 BATCHES_KEPT: Final = 5
@@ -19,6 +19,12 @@ BATCHES_KEPT: Final = 5
 
 EXPIRATION_SECONDS: Final = 86_400.0
 """producer.id.expiration.ms"""
+
+MOST: Final = 10_000
+"""The limit of producers without an open transaction. Kafka has none, and a client needs no permission to use a new id
+in each batch."""
+_FORGOTTEN_AT_ONCE: Final = 8
+"""Beyond the limit an eighth of it is forgotten at a time, so that a batch seldom costs a look at all producers."""
 
 _MAX_SEQUENCE: Final = 2**31 - 1
 
@@ -44,7 +50,8 @@ class Producer:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_KEPT)
+        # Most producers have one batch: a deque would take ten times its memory.
+        self.batches: tuple[BatchMetadata, ...] = ()
         self.last_timestamp = -1
         self.seen = 0.0
 
@@ -54,12 +61,16 @@ class Producer:
 
 
 class Producers:
-    """The producers of one partition by id, the one with the newest append last."""
+    """The producers of one partition by id, the one with the newest append last.
 
-    __slots__ = ("_by_id",)
+    Those without an open transaction are `MOST` at most; the ones with the oldest append are forgotten first.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_by_id", "_transactions")
+
+    def __init__(self, transactions: LogTransactions) -> None:
         self._by_id: dict[int, Producer] = {}
+        self._transactions = transactions
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -106,19 +117,25 @@ class Producers:
         if producer is None or producer.epoch != producer_epoch:
             producer = Producer(producer_epoch)
         producer.last_timestamp = timestamp
-        producer.seen = now
-        self._by_id[producer_id] = producer
+        self._seen(producer_id, producer, now)
 
     def appended(self, batch: Batch, now: float) -> None:
         """Remember an appended batch, and forget the producers that have been silent for a day."""
         producer = self._by_id.pop(batch.producer_id, None)
         if producer is None or producer.epoch != batch.producer_epoch:
             producer = Producer(batch.producer_epoch)
-        producer.batches.append(
-            BatchMetadata(batch.base_sequence, batch.last_sequence, batch.base_offset, batch.max_timestamp)
-        )
+        place = BatchMetadata(batch.base_sequence, batch.last_sequence, batch.base_offset, batch.max_timestamp)
+        producer.batches = (*producer.batches[1 - BATCHES_KEPT :], place)
         producer.last_timestamp = batch.max_timestamp
-        producer.seen = now
-        self._by_id[batch.producer_id] = producer
+        self._seen(batch.producer_id, producer, now)
         while self._by_id[oldest := next(iter(self._by_id))].seen < now - EXPIRATION_SECONDS:
             del self._by_id[oldest]
+
+    def _seen(self, producer_id: int, producer: Producer, now: float) -> None:
+        producer.seen = now
+        self._by_id[producer_id] = producer
+        if len(self._by_id) > MOST and len(self._by_id) > MOST + self._transactions.open_count:
+            is_open = self._transactions.is_open
+            quiet = [each for each in self._by_id if not is_open(each)]
+            for oldest in quiet[: MOST // _FORGOTTEN_AT_ONCE]:
+                del self._by_id[oldest]

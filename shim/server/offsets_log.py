@@ -82,6 +82,8 @@ class OffsetsLogs:
         partition = self._open.pop(index, None)
         if partition is not None:
             self._offer([partition])
+            # A fetch that has found nothing new looks at a log again only after a change.
+            partition.log.tell()
 
     async def run(self) -> None:
         """Read the partitions that clients ask for from a store that blocks, until cancelled."""
@@ -98,12 +100,14 @@ class OffsetsLogs:
 
     def _begin_or_wait(self, partition: Partition) -> int:
         """Begin the log for a client's read, or queue the load. Return the error for the client."""
-        if self._durability.store.durable_at_once:
-            self._begin(partition, self._load(partition.index))
-            return ErrorCode.NONE
         if partition.index not in self._loading:
-            self._loading.add(partition.index)
-            self._send.send_nowait(partition)
+            if self._durability.store.durable_at_once:
+                self._begin(partition, self._load(partition.index))
+                if partition.begin_log is None:
+                    return ErrorCode.NONE
+            else:
+                self._loading.add(partition.index)
+                self._send.send_nowait(partition)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _load(self, index: int) -> list[Entry]:
@@ -128,6 +132,7 @@ class OffsetsLogs:
         for index, key, value in records_of(batch):
             if index in self._open and key.record_type >= 0:
                 written.setdefault(index, []).append((key, value))
+        closed = set()
         for index, records in written.items():
             try:
                 self._append(self._open[index], records, now, now_ms)
@@ -135,7 +140,13 @@ class OffsetsLogs:
                 # A log must not lack records: it begins again, with all that the store has.
                 self._failures.note(Border.LOG, f"the log of partition {index} of __consumer_offsets", error)
                 self.close(index)
-        self._topics.settle(now)
+                closed.add(index)
+        # A parked fetch that finds its log closed is answered. It must not begin the log, which would wake it again.
+        self._loading |= closed
+        try:
+            self._topics.settle(now)
+        finally:
+            self._loading -= closed
 
     def _append(self, partition: Partition, records: list[tuple[Any, Any]], now: float, now_ms: int) -> None:
         pending: list[Record] = []

@@ -330,7 +330,7 @@ class Reactor:
         listening, node, door, opens = self._listeners[listener]
         limits = None if door is None else door.limits
         for _ in range(EVENTS):
-            seconds = node.admission.delay(limits, self._clock())
+            seconds = self._delay(node, door)
             if seconds > 0:
                 self._rest(listener, seconds)
                 return
@@ -356,6 +356,15 @@ class Reactor:
             except Exception as error:
                 self.cluster.failures.note(Border.ACCEPT, f"a connection of {address}", error)
                 sock.close()
+
+    def _delay(self, node: Node, door: Door | None) -> float:
+        """Return the seconds until a listener may accept the next connection; after an exception, until the next
+        look."""
+        try:
+            return node.admission.delay(None if door is None else door.limits, self._clock())
+        except Exception as error:
+            self.cluster.failures.note(Border.ACCEPT, "the admission of new connections", error)
+            return REST
 
     def _begin(self, node: Node, sock: socket.socket, address: Any, door: Door | None, opens: Opens) -> None:
         sock.setblocking(False)
@@ -389,8 +398,7 @@ class Reactor:
         """Accept again at the listeners that are not full any longer, and whose rate is in order."""
         for listener in list(self._resting):
             _, node, door, _ = self._listeners[listener]
-            seconds = node.admission.delay(None if door is None else door.limits, self._clock())
-            if seconds <= 0:
+            if self._delay(node, door) <= 0:
                 self._resting.discard(listener)
                 self.epoll.modify(listener, select.EPOLLIN)
 

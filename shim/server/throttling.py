@@ -32,6 +32,9 @@ MAX_SENSORS: Final = 10_000
 EXPIRY: Final = 3600.0
 """Seconds without use after which a rate is forgotten, as in Kafka."""
 
+SHORTEST_WINDOW: Final = 0.001
+"""Seconds by which a rate is divided at least: a window that begins now has no length (KAFKA-13911)."""
+
 MAX_THROTTLE_MS: Final = (1 << 31) - 1
 """The longest time that an answer can carry: 24 days. Rates of bytes have no other bound, as in Kafka."""
 
@@ -67,7 +70,7 @@ class Rate:
         """Return the seconds to wait after which the rate is the bound again; 0 if it is not above."""
         samples = self._samples
         elapsed = now - samples[0][0]
-        window = elapsed + max(count - 1 - int(elapsed / seconds), 0) * seconds
+        window = max(elapsed + max(count - 1 - int(elapsed / seconds), 0) * seconds, SHORTEST_WINDOW)
         rate = sum(each[1] for each in samples) / window
         return (rate - bound) / bound * window if rate > bound else 0.0
 

@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker import producers
 from kafka_shim.broker.batches import InvalidBatch, parse_batch
 from kafka_shim.broker.log import LogAppendInfo, PartitionLog
 from kafka_shim.broker.producers import BATCHES_KEPT, EXPIRATION_SECONDS
@@ -88,3 +89,27 @@ def test_a_producer_silent_for_a_day_is_forgotten() -> None:
     append(log, 0, id=3, now=EXPIRATION_SECONDS + 1)
     assert len(log.producers) == 2
     assert append(log, 5, id=1, now=EXPIRATION_SECONDS + 2).base_offset == 3
+
+
+def test_the_producers_that_were_seen_last_and_those_in_a_transaction_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producers, "MOST", 80)
+    log = PartitionLog()
+    for id in (1, 2, 3):
+        append(log, 0, id=id)
+    log.transactions.began(2, 1)
+    for id in range(4, 84):
+        append(log, 0, id=id)
+        append(log, id - 3, id=3)
+        assert len(log.producers) <= 81
+    # An eighth of the limit is gone.
+    assert [id for id, _ in log.producers.items()] == [2, *range(13, 84), 3]
+    # A producer that is forgotten may begin anywhere, and a batch that it repeats is a new one.
+    assert append(log, 0, id=1).base_offset == log.end_offset - 1
+
+
+def test_markers_of_unknown_producers_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producers, "MOST", 80)
+    log = PartitionLog()
+    for id in range(1000):
+        log.end_transaction(id, 0, 0, 0, 0.0, committed=True)
+        assert len(log.producers) <= 80

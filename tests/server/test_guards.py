@@ -21,6 +21,7 @@ from kafka_shim.persistence.store import StoreError
 from kafka_shim.security.certificates import TestAuthority
 from kafka_shim.security.tls import Tls
 from kafka_shim.server import durability, reactor, session, streams
+from kafka_shim.server.admission import Admission
 from kafka_shim.server.computations import Computations
 from kafka_shim.server.delays import Delays
 from kafka_shim.server.encrypted import TlsConnection
@@ -31,6 +32,7 @@ from kafka_shim.testing import CoordinatorServer
 from tests.server.test_failures import caught, commit, is_served, mistaken, on_sqlite, once
 from tests.server.test_session import in_group
 from tests.server.wire import Client, Wire, cluster, request
+from tests.waiting import until
 
 Patch = pytest.MonkeyPatch
 
@@ -264,6 +266,26 @@ def test_new_connection_that_raises_is_refused_alone(
             with Client(server.bootstrap, wrap) as after:
                 assert after.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
         assert server.call(lambda: server.server.cluster.failures.by_border) == {"accept": 1}
+
+
+def test_admission_that_raises_ends_no_server_and_accepts_later(monkeypatch: Patch) -> None:
+    with CoordinatorServer() as server, Client(server.bootstrap) as before, Client(server.bootstrap) as leaving:
+
+        def counts() -> dict[str, int]:
+            return server.call(lambda: server.server.cluster.failures.by_border)
+
+        for client in (before, leaving):
+            assert client.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+        with monkeypatch.context() as patch:
+            patch.setattr(Admission, "delay", mistaken)
+            waiting = Client(server.bootstrap)
+            until(lambda: counts() == {"accept": 1})
+            # The end of a connection is a reason to look at the listener again.
+            leaving.close()
+            until(lambda: counts()["accept"] > 1)
+            assert before.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+        with waiting:
+            assert waiting.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
 
 
 def test_listener_that_raises_accepts_again(monkeypatch: Patch) -> None:

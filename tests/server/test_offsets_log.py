@@ -25,7 +25,7 @@ from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.server import offsets_log
 from kafka_shim.testing import CoordinatorServer
 from tests.server.test_durability import SlowStore, commit, error_of, running
-from tests.server.test_failures import once
+from tests.server.test_failures import mistaken, once
 from tests.server.wire import Wire, cluster, request
 from tests.waiting import until_in_trio as until
 
@@ -127,6 +127,24 @@ def test_log_that_lacks_a_record_begins_again(monkeypatch: pytest.MonkeyPatch) -
     assert ends(reader) == (1, 2)
     fetch(reader, 1)
     assert read(answered(reader)) == [(1, BILLING, 6)]
+
+
+def test_fetch_that_waits_hears_that_its_log_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cluster(topics={"orders": 1})
+    made.topics.ensure_offsets_topic()
+    groups, reader = Wire(made), Wire(made)
+    assert ends(reader) == (0, 0)
+    fetch(reader, 0, wait_ms=10_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(offsets_log, "write_batch", mistaken)
+        groups.receive(commit(5))
+        assert error_of(groups) == 0
+        assert answered(reader).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        # As long as the log cannot begin, no fetch waits for its records.
+        fetch(reader, 0, wait_ms=10_000)
+        assert answered(reader).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    fetch(reader, 0, wait_ms=10_000)
+    assert read(answered(reader)) == [(0, BILLING, 5)]
 
 
 async def test_log_that_cannot_begin_is_read_at_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,12 @@ class TestRate:
         rate.record(0, 111.0, *WINDOW)
         assert rate.throttle(1000, 111.0, *WINDOW) == 0.0
 
+    def test_the_only_window_lasts_a_millisecond_when_it_begins(self) -> None:
+        rate = Rate(100.0)
+        for begin in (100.0, 101.0):
+            rate.record(3, begin, 1, 1.0)
+            assert rate.throttle(1, begin, 1, 1.0) == pytest.approx(2.999)
+
 
 class TestMutations:
     def test_the_first_change_may_take_more_than_there_is(self) -> None:
