@@ -287,8 +287,8 @@ class PartitionLog:
         """Forget everything but the offsets: the partition is deleted. A fetch session may keep the log for a long
         time."""
         self._drop(len(self._data))
-        self.producers = Producers()
         self.transactions = LogTransactions()
+        self.producers = Producers(self.transactions)
         self._begin_at(self.end_offset)
         self.tell()
 
