@@ -260,8 +260,8 @@ class Throttling:
 
 
 def _levels(user: str, client_id: str) -> tuple[tuple[Entity, tuple[str | None, str | None]], ...]:
-    """Return the entities with a quota that a client may have, best first, each with the owner of its rate: a default gives
-    each name its own."""
+    """Return the entities with a quota that a client may have, best first, each with the owner of its rate: a default
+    gives each name its own."""
     both, of_user, of_client = (user, client_id), (user, None), (None, client_id)
     return (
         (((CLIENT_ID, client_id), (USER, user)), both),
