@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from kafka_shim.broker.log import KeptBatch, PartitionLog
 from kafka_shim.broker.log_transactions import AbortedTxns
-from kafka_shim.broker.retention import Rolling
+from kafka_shim.broker.retention import BATCH_WORK, SOME, Rolling
 from kafka_shim.broker.topics import Topic, Topics
 from kafka_shim.persistence.batch import Batch, CorruptBatch, Record, last_offset, read_batch, rewritten
 
@@ -27,10 +27,6 @@ MOST_KEYS: Final = 500_000
 """Keys that a cleaning of one log keeps in memory, and those of one more batch."""
 
 _HASH_BYTES: Final = 32
-_BATCH_WORK: Final = 512
-"""The work with a batch beside its records, in bytes of records."""
-_SOME: Final = 256
-"""Batches to look at without a pause."""
 
 
 class Dirty(NamedTuple):
@@ -70,8 +66,8 @@ def _dirty(log: PartitionLog, now_ms: int, value: Callable[[str], str]) -> Gener
         if rolling.begins(batch) and old:
             newest = old[-1].next_offset
         old.append(batch)
-        if not len(old) % _SOME:
-            yield _SOME * _BATCH_WORK
+        if not len(old) % SOME:
+            yield SOME * BATCH_WORK
     stable = min(newest, log.last_stable_offset)
     begin, end, clean, new, first = log.cleaned_to, log.cleaned_to, 0, 0, now_ms
     for index, batch in enumerate(old, 1):
@@ -83,8 +79,8 @@ def _dirty(log: PartitionLog, now_ms: int, value: Callable[[str], str]) -> Gener
             first = first if new else batch.latest
             new += batch.size
             end = batch.next_offset
-        if not index % _SOME:
-            yield _SOME * _BATCH_WORK
+        if not index % SOME:
+            yield SOME * BATCH_WORK
     return Dirty(begin, end, new / (clean + new) if new else 0.0, first)
 
 
@@ -158,7 +154,7 @@ def _read(data: bytes) -> _Read | None:
 
 
 def _work(read: _Read | None) -> int:
-    return _BATCH_WORK if read is None else _BATCH_WORK + read.size
+    return BATCH_WORK if read is None else BATCH_WORK + read.size
 
 
 def _short(key: bytes) -> bytes:

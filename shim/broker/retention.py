@@ -8,7 +8,7 @@ UnifiedLog.deleteRetentionMsBreachedSegments and LogSegment.shouldRoll.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from kafka_shim.broker.log import KeptBatch, PartitionLog
@@ -16,6 +16,10 @@ from kafka_shim.broker.setting import as_list
 from kafka_shim.broker.topics import Topic, Topics
 
 CHECK_INTERVAL: Final = "log.retention.check.interval.ms"
+SOME: Final = 256
+"""Batches to look at without a pause."""
+BATCH_WORK: Final = 512
+"""The work with a batch beside its records, in bytes of records."""
 
 
 class Segment(NamedTuple):
@@ -25,20 +29,23 @@ class Segment(NamedTuple):
     latest: int
 
 
-def delete_old(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> Iterable[int]:
-    """Delete the segments that are too old, all at once."""
+def delete_old(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> Iterator[int]:
+    """Delete the segments that are too old, all at once. Yields the work with some batches each time, and others may
+    use the log in between."""
     value = topics.settings.topic_text
     retention_ms = int(value("retention.ms", topic.configs))
     if retention_ms < 0 or "delete" not in as_list(value("cleanup.policy", topic.configs)):
-        return ()
+        return
     start = log.start_offset
     most_bytes, most_ms = int(value("segment.bytes", topic.configs)), int(value("segment.ms", topic.configs))
     for segment in segments(log.kept(), most_bytes, most_ms):
-        if segment.latest < 0 or now_ms - segment.latest <= retention_ms:
+        if segment is None:
+            yield SOME * BATCH_WORK
+        elif segment.latest < 0 or now_ms - segment.latest <= retention_ms:
             break
-        start = segment.next_offset
+        else:
+            start = segment.next_offset
     log.cut(start)
-    return ()
 
 
 class Rolling:
@@ -64,16 +71,18 @@ class Rolling:
         return True
 
 
-def segments(batches: Iterator[KeptBatch], most_bytes: int, most_ms: int) -> Iterator[Segment]:
-    """Yield the segments of a log."""
+def segments(batches: Iterator[KeptBatch], most_bytes: int, most_ms: int) -> Iterator[Segment | None]:
+    """Yield the segments of a log, and None after each `SOME` batches, for a pause."""
     rolling = Rolling(most_bytes, most_ms)
     last: Segment | None = None
-    for batch in batches:
+    for number, batch in enumerate(batches, 1):
         if rolling.begins(batch):
             if last is not None:
                 yield last
             last = Segment(batch.next_offset, batch.latest)
         elif last is not None:
             last = Segment(batch.next_offset, max(last.latest, batch.latest))
+        if number % SOME == 0:
+            yield None
     if last is not None:
         yield last

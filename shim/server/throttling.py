@@ -1,6 +1,6 @@
-"""Throttling by quotas: what each client has used, and how long it must wait (KIP-13, KIP-124, KIP-219, KIP-599).
+"""Throttling by quotas: the use of each client, and the time that it must wait (KIP-13, KIP-124, KIP-219, KIP-599).
 
-A broker measures rates over a sliding window. The answer to a client above its quota says how long it is throttled, and
+A broker measures rates over a sliding window. The answer to a client above its quota has the time of its throttle, and
 leaves at once; then the broker reads nothing from the connection for this time. `shim/broker/admin/quotas.py` has the
 requests that change quotas. Source: Kafka's `ClientQuotaManager`, `DefaultQuotaCallback`, `Rate` and `TokenBucket`.
 """
@@ -123,7 +123,7 @@ class Mutations:
 
 
 class Usage:
-    """What one exchange has used. `throttle_ms` is the time for which its connection is read no more afterwards."""
+    """The use of one exchange. `throttle_ms` is the time for which its connection is read no more afterwards."""
 
     __slots__ = ("_elapsed", "_since", "_time", "is_charged", "mutations", "size", "throttle_ms")
 
@@ -163,7 +163,7 @@ class Throttling:
         self._settings = settings
         self._time = time
         self._sensors: dict[int, Any] = {}
-        """Rates and buckets by a hash: a client chooses its id and how long it is. The order is that of their use."""
+        """Rates and buckets by a hash: a client chooses its id, of any length. The order is that of their use."""
         self._window = settings.number("quota.window.num"), float(settings.number("quota.window.size.seconds"))
         self._of_changes = (
             settings.number("controller.quota.window.num"),
@@ -207,7 +207,7 @@ class Throttling:
                 usage.mutations = Mutations(bucket, limit[0], now, self._of_changes, is_strict)
 
     def charge(self, exchange: Any, response: Message | None, now: float) -> Message | None:
-        """Record what an exchange has used. Return its answer, with the time for which the client is throttled."""
+        """Record the use of an exchange. Return its answer, with the time for which the client is throttled."""
         usage = exchange.usage
         if usage is None or usage.is_charged:
             return response
@@ -260,8 +260,8 @@ class Throttling:
 
 
 def _levels(user: str, client_id: str) -> tuple[tuple[Entity, tuple[str | None, str | None]], ...]:
-    """Return the entities whose quota a client may have, best first, each with the owner of its rate: a default gives
-    each name its own."""
+    """Return the entities with a quota that a client may have, best first, each with the owner of its rate: a default
+    gives each name its own."""
     both, of_user, of_client = (user, client_id), (user, None), (None, client_id)
     return (
         (((CLIENT_ID, client_id), (USER, user)), both),

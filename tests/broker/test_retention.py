@@ -7,7 +7,7 @@ import pytest
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.log import KeptBatch
-from kafka_shim.broker.retention import segments
+from kafka_shim.broker.retention import SOME, segments
 from tests.broker.context import EPOCH_MS, Cluster, batch, fetch_request, partitions_of
 
 DAY_MS = 86_400_000
@@ -120,11 +120,27 @@ def test_an_empty_partition_expires_nothing() -> None:
     assert found.partitions[1].log.start_offset == 1
 
 
+def test_a_log_of_many_batches_is_looked_at_in_turns_and_cut_at_once() -> None:
+    cluster = made(retention_ms="60000")
+    for _ in range(5 * SOME):
+        write(cluster, age_ms=70_000)
+    cluster.advance(CHECK)
+    turns = 1
+    while bounds(cluster)[0] == 0:
+        assert cluster.broker.next_deadline() == cluster.now
+        # Clients are served in between, and a record that comes now stays.
+        if turns == 1:
+            write(cluster, age_ms=0)
+        cluster.advance(0)
+        turns += 1
+    assert (bounds(cluster), turns) == ((5 * SOME, 5 * SOME + 1), 3)
+
+
 def test_segments_by_size_and_by_time() -> None:
     def kept(*batches: tuple[int, int]) -> Iterator[KeptBatch]:
         for offset, (size, latest) in enumerate(batches, 1):
             yield KeptBatch(size, offset, latest)
 
     found = segments(kept((60, 0), (60, 1), (10, 2), (10, 500), (200, 501)), 100, 400)
-    assert [tuple(each) for each in found] == [(1, 0), (3, 2), (4, 500), (5, 501)]
+    assert [each and tuple(each) for each in found] == [(1, 0), (3, 2), (4, 500), (5, 501)]
     assert list(segments(kept(), 100, 400)) == []
