@@ -17,9 +17,11 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any, Final
 
 import trio
@@ -64,8 +66,10 @@ class Computations:
         self._settle = settle
         self._failures = failures
         self._inputs = inputs
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
         """By number; that which waits longest is first."""
+        self._fewest: list[tuple[int, int]] = []
+        """A heap of parts and numbers of those in `_waiting`; an entry may be out of date."""
         self._is_for_longest = False
         self._numbers = 0
         self._more = trio.Event()
@@ -76,6 +80,7 @@ class Computations:
         for each in computations:
             self._numbers += 1
             self._waiting[self._numbers] = _Waiting(each)
+            heappush(self._fewest, (0, self._numbers))
         self._more.set()
 
     async def run(self) -> None:
@@ -88,7 +93,8 @@ class Computations:
                 with switching_often():
                     result = await self._elsewhere(waiting)
                 if result is MORE:
-                    self._waiting[number] = self._waiting.pop(number)
+                    self._waiting.move_to_end(number)
+                    heappush(self._fewest, (waiting.parts, number))
                     continue
                 now = self._clock()
                 self._check(now)
@@ -97,15 +103,23 @@ class Computations:
                 self._settle(now)
 
     def _next(self) -> int | None:
-        """Return the number of the computation with the next part, None without any. Those that nothing awaits end."""
-        for number in [number for number, each in self._waiting.items() if not each.computation.is_awaited]:
-            del self._waiting[number]
-        if not self._waiting:
-            return None
+        """Return the number of the computation with the next part, None without any. One that nothing awaits ends."""
         self._is_for_longest = not self._is_for_longest
-        if self._is_for_longest:
-            return next(iter(self._waiting))
-        return min(self._waiting, key=lambda number: (self._waiting[number].parts, number))
+        while self._waiting:
+            number = next(iter(self._waiting)) if self._is_for_longest else self._with_fewest_parts()
+            if self._waiting[number].computation.is_awaited:
+                return number
+            del self._waiting[number]
+        self._fewest.clear()
+        return None
+
+    def _with_fewest_parts(self) -> int:
+        while True:
+            parts, number = self._fewest[0]
+            waiting = self._waiting.get(number)
+            if waiting is not None and waiting.parts == parts:
+                return number
+            heappop(self._fewest)
 
     async def _elsewhere(self, waiting: _Waiting) -> Any:
         """Return the result of a part from a worker thread.

@@ -121,19 +121,24 @@ def test_short_computations_wait_for_one_part_of_a_long_one() -> None:
 
 
 def until(
-    notes: list[str], last: str, outbox: Outbox, more: Callable[[Computations], None] = lambda each: None
+    is_done: Callable[[], bool],
+    outbox: Outbox,
+    more: Callable[[Computations], None] = lambda each: None,
+    failures: Failures | None = None,
 ) -> None:
-    """Run the computations of the outbox until `last` is noted, and `more` after each result."""
+    """Run the computations of the outbox, and `more` after each result, until `is_done` returns True after one."""
 
     async def main() -> None:
         done = trio.Event()
 
         def settle(now: float) -> None:
             more(computations)
-            if last in notes:
+            if is_done():
                 done.set()
 
-        computations = Computations(outbox, trio.current_time, lambda now: None, settle, Failures(), Unjournaled())
+        computations = Computations(
+            outbox, trio.current_time, lambda now: None, settle, failures or Failures(), Unjournaled()
+        )
         computations.take()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(computations.run)
@@ -154,7 +159,7 @@ def test_short_computations_without_end_stop_no_long_one() -> None:
             outbox.computations = [Parted("short", 1, notes)]
             computations.take()
 
-    until(notes, "finish long", outbox, one_more)
+    until(lambda: "finish long" in notes, outbox, one_more)
     assert notes.index("finish long") < 12
 
 
@@ -166,9 +171,25 @@ def test_a_computation_that_nothing_awaits_has_no_part() -> None:
         each.is_awaited = False
     outbox.computations = [*gone, Parted("short", 1, notes)]
     waiting: list[int] = []
-    until(notes, "finish short", outbox, lambda computations: waiting.append(len(computations._waiting)))
+    until(lambda: "finish short" in notes, outbox, lambda computations: waiting.append(len(computations._waiting)))
     assert notes == ["short", "finish short"]
     assert waiting == [0]
+
+
+def test_a_part_costs_no_look_at_all_computations_that_wait() -> None:
+    looks = []
+
+    class Counted(Parted):
+        @property
+        def is_awaited(self) -> bool:  # type: ignore[override]
+            looks.append(self.name)
+            return True
+
+    notes: list[str] = []
+    outbox = Outbox()
+    outbox.computations = [Counted(str(number), 3, notes) for number in range(100)]
+    until(lambda: len(notes) == 100 * (3 + 1), outbox)
+    assert len(looks) <= 2 * 100 * 3
 
 
 def test_result_of_a_replay_has_all_parts() -> None:
@@ -216,24 +237,9 @@ def test_a_computation_without_a_thread_fails_alone(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(trio.to_thread, "run_sync", without_thread)
 
-    async def main() -> None:
-        outbox = Outbox()
-        done = trio.Event()
-
-        def settle(now: float) -> None:
-            if len(notes) == 3:
-                done.set()
-
-        computations = Computations(outbox, trio.current_time, lambda now: None, settle, failures, Unjournaled())
-        outbox.computations = [Noted(gate, notes, "one"), Noted(gate, notes, "two")]
-        computations.take()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(computations.run)
-            with trio.fail_after(60):
-                await done.wait()
-            nursery.cancel_scope.cancel()
-
-    trio.run(main)
+    outbox = Outbox()
+    outbox.computations = [Noted(gate, notes, "one"), Noted(gate, notes, "two")]
+    until(lambda: len(notes) == 3, outbox, failures=failures)
     assert notes == [("finish can't start new thread", True), ("compute two", False), ("finish two", True)]
     assert failures.by_border == {"computation": 1}
 
