@@ -39,7 +39,6 @@ class FetchAnswer:
     """
 
     __slots__ = (
-        "_answered",
         "_budget",
         "_first_whole",
         "_is_cut",

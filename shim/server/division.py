@@ -23,8 +23,7 @@ class Divided(NamedTuple):
     """The division of an API's long requests. `parts` yields them, or is None for a request that is short enough; in
     place of a part it may yield the number of an earlier one: the same answer stands here again. `answers` is the array
     of the response that has all their answers. `merge` makes one element of those of it that belong together: then the
-    whole answer is encoded at the end. `common` makes the object that all parts have in
-    common (`Exchange.common`)."""
+    whole answer is encoded at the end. `common` makes the object that all parts have in common (`Exchange.common`)."""
 
     parts: Callable[[Any, Any], Iterator[Any] | None]
     answers: str
@@ -63,7 +62,7 @@ def by(
             return divide_once(request, elements, array, size=size, weigh=weigh)
         if together is not None:
             return divide_together(request, elements, array, together, size=size)
-        return divide(request, elements, dict.fromkeys(array) if once else array, size=size)
+        return divide(request, elements, dict.fromkeys(array) if once else array, size=size, weigh=weigh)
 
     return Divided(parts, answers, common=common)
 
