@@ -206,7 +206,7 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
         "        return ended, [each for each in groups if each not in self._by_group]\n",
         "        return ended, []\n",
         ("share/session/*",),
-        ("tests/broker/test_share_fetches.py",),
+        ("tests/broker/test_share_forgetting.py",),
     ),
     Mutant(
         "one partition takes all bytes",

@@ -20,7 +20,7 @@ from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import StoreError
 from kafka_shim.security.certificates import TestAuthority
 from kafka_shim.security.tls import Tls
-from kafka_shim.server import durability, reactor, session, streams
+from kafka_shim.server import reactor, session, streams
 from kafka_shim.server.admission import Admission
 from kafka_shim.server.computations import Computations
 from kafka_shim.server.delays import Delays
@@ -32,7 +32,7 @@ from kafka_shim.testing import CoordinatorServer
 from tests.server.test_failures import caught, commit, is_served, mistaken, on_sqlite, once
 from tests.server.test_session import in_group
 from tests.server.wire import Client, Wire, cluster, request
-from tests.waiting import until
+from tests.waiting import until, until_in_trio
 
 Patch = pytest.MonkeyPatch
 
@@ -129,11 +129,9 @@ async def test_probe_that_raises_is_followed_by_the_next(
     monkeypatch.setattr(store, "probe", once(store.probe))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wire.cluster.durability.watch)
-        await trio.sleep(1.5 * durability.PROBE_SECONDS)
+        await until_in_trio(lambda: caught(wire) == {"store": 2})
         assert wire.cluster.durability.failing
-        assert caught(wire) == {"store": 2}
-        await trio.sleep(durability.PROBE_SECONDS)
-        assert not wire.cluster.durability.failing
+        await until_in_trio(lambda: not wire.cluster.durability.failing)
         nursery.cancel_scope.cancel()
 
 
@@ -306,16 +304,18 @@ def test_listener_that_raises_accepts_again(monkeypatch: Patch) -> None:
 async def test_look_at_a_certificate_that_raises_is_followed_by_the_next(
     monkeypatch: Patch, autojump_clock: trio.testing.MockClock, tls: Tls
 ) -> None:
-    failures, looks = Failures(), []
+    failures, looks, second = Failures(), [], trio.Event()
 
     def look() -> bool:
         looks.append(1)
-        return bool(mistaken()) if len(looks) == 1 else False
+        if len(looks) == 1:
+            mistaken()
+        trio.from_thread.run_sync(second.set)
+        return False
 
     monkeypatch.setattr(tls, "look", look)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(renew, tls, failures)
-        while len(looks) < 2:
-            await trio.sleep(1)
+        await second.wait()
         nursery.cancel_scope.cancel()
     assert failures.by_border == {"security": 1}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from kafka_shim.apis.add_partitions_to_txn import (
@@ -98,18 +96,7 @@ REQUESTS: list[tuple[Message, int, int]] = [
 
 def answer(message: Message, version: int, wire: Wire) -> tuple[int, bytes]:
     """The number of parts of a request, and its answer."""
-    data = request(message, version)
-    endpoint = wire.session.node.table.find(data[4:])
-    assert endpoint is not None
-    rule, parts = endpoint.rule, []
-
-    def noted(part: Any, call: Any) -> Any:
-        parts.append(part)
-        return rule(part, call)
-
-    endpoint.rule = noted
-    wire.receive(data)
-    endpoint.rule = rule
+    parts = wire.calls(request(message, version))
     sent, wire.sent = wire.sent, b""
     return len(parts), sent
 

@@ -107,18 +107,7 @@ def test_answer_with_repetitions_is_the_answer_at_once(message: Message, version
 
 def test_rule_is_called_once_for_elements_that_repeat() -> None:
     wire = Wire(cluster())
-    data = request(described(*["1"] * 20, kind=BROKER), 4)
-    endpoint = wire.session.node.table.find(data[4:])
-    assert endpoint is not None
-    rule, calls = endpoint.rule, []
-
-    def counted(message: Any, exchange: Any) -> Any:
-        calls.append(message)
-        return rule(message, exchange)
-
-    endpoint.rule = counted
-    wire.receive(data)
-    assert len(calls) == 1
+    assert len(wire.calls(request(described(*["1"] * 20, kind=BROKER), 4))) == 1
     answer = cast(DescribeConfigsResponse, read(wire.answers()[0], DescribeConfigsResponse, 4)[1])
     assert len(answer.results) == 20
     assert all(each == answer.results[0] for each in answer.results)

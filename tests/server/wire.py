@@ -74,6 +74,21 @@ class Wire:
         self.session.receive(data, now)
         self.cluster.settle(now)
 
+    def calls(self, data: bytes) -> list[Any]:
+        """Receive a request; return the requests with which its rule is called: one for each part."""
+        endpoint = self.session.node.table.find(data[4:])
+        assert endpoint is not None
+        rule, calls = endpoint.rule, []
+
+        def noted(message: Any, call: Any) -> Any:
+            calls.append(message)
+            return rule(message, call)
+
+        endpoint.rule = noted
+        self.receive(data)
+        endpoint.rule = rule
+        return calls
+
     def drained(self, now: float = 100.0) -> None:
         """Note that the client has read all bytes."""
         self.takes_all = True
