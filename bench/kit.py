@@ -1,7 +1,7 @@
 """The cost of the test kit: `python -m bench.kit`.
 
 One coordinator with one consumer of kafka-python that joins and gets its partitions: the total time, and the part of
-this project in it (start, stop, and CPU time of the coordinator's thread). A group of each kind, whose member crashes.
+this project in it (start, stop, and CPU time of the coordinator's thread). A group of each kind, and a crash in it.
 The time that the plugin adds to `pytest --version`, by alternate runs with and without it. Two hundred coordinators at
 once. A thousand members in an hour of simulated time.
 """
@@ -50,7 +50,7 @@ def fixture() -> dict[str, float]:
 
 
 def kinds() -> dict[str, float]:
-    """Measure two puppets of each kind that join, of which one crashes, until the other has all: ms, and ms of CPU.
+    """Measure two puppets of each kind that join, and one that crashes, until the other has all: ms, and ms of CPU.
 
     Its session ends by the clock, or by `expire`.
     """

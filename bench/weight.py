@@ -3,7 +3,7 @@
 Fresh environments of this Python, made by pip: the base of each wheel, and each extra of the last one. Packages and MB
 are those that pip installs beside itself; pytest is added after that. CPU time is that to import `kafka_shim.testing`,
 of an unrelated run of pytest and of a run with one coordinator, each beyond Python or pytest alone; and the last
-without byte code: `PYTHONPYCACHEPREFIX` names an empty folder, which nothing is written to. The processes take turns,
+without byte code: `PYTHONPYCACHEPREFIX` names an empty folder, and nothing is written to it. The processes take turns,
 and the least time of each counts: other work of the machine only adds.
 """
 
@@ -28,7 +28,7 @@ COORDINATOR = "def test_a_coordinator(kafka_coordinator):\n    assert kafka_coor
 
 
 class Weight(NamedTuple):
-    """What pip installs for a requirement: packages beside ours, MB, and those of ours."""
+    """The weight of a requirement once pip has installed it: packages beside ours, MB, and those of ours."""
 
     packages: int
     whole: float

@@ -176,7 +176,7 @@ class TraceFile(TraceLog):
             self._cluster.events.unlisten(self.tell)
 
     def tell_ends(self) -> None:
-        """Write an event with the end of each partition whose end has changed since the last one."""
+        """Write an event with the end of each partition, if it has changed since the last event."""
         with self._cluster.inputs.input("trace", does="ends"):
             self._tell_ends()
 

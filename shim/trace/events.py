@@ -88,7 +88,7 @@ class TraceBegun(Event):
     """
 
     schema: Annotated[int, "version of this schema"]
-    run: Annotated[str, "which run of the coordinator it is, a random id"]
+    run: Annotated[str, "the run of the coordinator, a random id"]
     file: Annotated[int, "number of the file in this run, from 1 on"]
     release: Annotated[str, "the release of Kafka the coordinator poses as"]
     nodes: Annotated[list[TracedNode], "objects of `node`, `host` and `port`, the brokers"]
@@ -100,7 +100,7 @@ class TraceBegun(Event):
 
 
 class Exchange(Event):
-    """A request was answered. `arrived` to `mono` is how long it took, time parked included."""
+    """A request was answered. `arrived` to `mono` is its time, also that of waiting."""
 
     conn: Annotated[int, "number of the connection"]
     node: Annotated[int, "node id of the broker"]
@@ -153,7 +153,7 @@ class PartitionChanged(Event):
     partition: OffsetsPartition
     node: Annotated[int, "node id of the broker"]
     change: Annotated[str, "loading, active, failed or unloaded"]
-    groups: Annotated[int, "how many groups it has here"]
+    groups: Annotated[int, "the number of its groups here"]
     unknown_records: Annotated[int, "records of unknown types that were skipped when loading"]
 
 
@@ -184,7 +184,7 @@ class GroupChanged(Event):
     change: Annotated[str, "created, deleted, expired (Empty and without offsets), loaded or unloaded"]
     state: Annotated[str, "its state"]
     generation: Generation
-    members: Annotated[int, "how many members it has"]
+    members: Annotated[int, "the number of its members"]
 
 
 # `from` is a keyword, which a class cannot name.
@@ -279,7 +279,7 @@ class TargetComputed(Event):
     assignor: Annotated[str, "the assignor that made the assignment"]
     assignments: Annotated[
         dict[str, Shares],
-        "by member id, of those whose target is another now: partitions by topic",
+        "by member id, of those with another target now: partitions by topic",
     ]
 
 
@@ -343,7 +343,7 @@ class EndOffsets(Event):
 
 
 class TransactionOffsets(Event):
-    """Offsets of a group became part of a transaction, or the transaction has ended. What is committed then is in a
+    """Offsets of a group became part of a transaction, or the transaction has ended. The committed offsets are in a
     `commit` event too, with no member, unless others were committed since.
     """
 

@@ -15,7 +15,7 @@ pytest_plugins = ["pytester"]
 
 @pytest.fixture(scope="module")
 def imported() -> None:
-    """Import what a coordinator needs: pytester drops modules after a run, and a later one would have some twice."""
+    """Import a coordinator: pytester drops modules after a run, and a later one would have some of them twice."""
     with CoordinatorServer(topics={"orders": 1}) as server:
         server.puppet("billing", ["orders"])
         server.group("billing").stable(members=1)
