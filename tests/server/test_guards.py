@@ -118,6 +118,22 @@ async def test_effects_after_a_batch_run_without_another_request_once_a_tick_has
     store.close()
 
 
+async def test_tick_that_raised_is_tried_again_though_the_clock_was_moved(monkeypatch: Patch) -> None:
+    made = cluster(topics={"orders": 1})
+    wire, ticks = Wire(made), made.ticks
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ticks.run)
+        await trio.testing.wait_all_tasks_blocked()
+        monkeypatch.setattr(made.durability, "settle", once(made.durability.settle))
+        wire.receive(request(commit("g"), 7), made.clock())
+        assert wire.sent == b""
+        ticks.rearm()
+        await until_in_trio(lambda: wire.sent)
+        nursery.cancel_scope.cancel()
+    assert wire.answer(OffsetCommitResponse, 7)[1].topics[0].partitions[0].error_code == 0
+    assert caught(wire) == {"tick": 1}
+
+
 async def test_probe_that_raises_is_followed_by_the_next(
     monkeypatch: Patch, autojump_clock: trio.testing.MockClock
 ) -> None:
