@@ -282,6 +282,21 @@ def test_new_connection_that_raises_is_refused_alone(
         assert server.call(lambda: server.server.cluster.failures.by_border) == {"accept": 1}
 
 
+@pytest.mark.parametrize("epoll", [True, False])
+def test_connection_that_cannot_be_counted_leaves_nothing_behind(monkeypatch: Patch, epoll: bool) -> None:
+    with CoordinatorServer(server_config=ServerConfig(epoll=epoll)) as server, Client(server.bootstrap) as before:
+        assert before.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+        with monkeypatch.context() as patch:
+            patch.setattr(Admission, "enter", mistaken)
+            with pytest.raises((EOFError, OSError)), Client(server.bootstrap) as unlucky:
+                unlucky.ask(ListGroupsRequest(), 0, ListGroupsResponse)
+        cluster = server.server.cluster
+        assert server.call(lambda: (cluster.failures.by_border, len(list(cluster.sessions())))) == ({"accept": 1}, 1)
+        with Client(server.bootstrap) as after:
+            assert after.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+            assert before.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+
+
 def test_admission_that_raises_ends_no_server_and_accepts_later(monkeypatch: Patch) -> None:
     with CoordinatorServer() as server, Client(server.bootstrap) as before, Client(server.bootstrap) as leaving:
 
