@@ -141,6 +141,7 @@ class Topics:
         self.revision = 0
         self._compacted: set[str] = set()
         self.woken: dict[Woken, None] = {}
+        self._is_settling = False
         self.on_topic_changed: list[Callable[[str], None]] = []
         self.on_topic_configured: list[Callable[[str], None]] = []
         self.on_topic_deleted: list[Callable[[str, bytes], None]] = []
@@ -159,11 +160,21 @@ class Topics:
         self.apply_all_settings()
 
     def settle(self, now: float) -> None:
-        """Answer the requests that wait for changed logs. Every change of logs ends with this call."""
-        while self.woken:
-            woken = next(iter(self.woken))
-            del self.woken[woken]
-            woken.settle(now)
+        """Answer the requests that wait for changed logs. Every change of logs ends with this call.
+
+        An answer may change logs itself: the call that is under way goes on with those that wait for them.
+        """
+        if self._is_settling or not self.woken:
+            return
+        self._is_settling = True
+        try:
+            while self.woken:
+                # A search for the first of a dict would pass by all that were removed.
+                for each in list(self.woken):
+                    del self.woken[each]
+                    each.settle(now)
+        finally:
+            self._is_settling = False
 
     def controller_id(self) -> int:
         """The node that Metadata names as controller; -1 without one."""
