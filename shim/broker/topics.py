@@ -8,6 +8,7 @@ names; KRaft's ReplicationControlManager for refusals.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
@@ -334,9 +335,10 @@ class Topics:
 
     def grow(self, topic: Topic, assignments: Sequence[Sequence[int]]) -> None:
         """Add one partition per list of replicas."""
+        limit = self._limit(topic)
         for replicas in assignments:
             index = len(topic.partitions)
-            topic.partitions.append(Partition(index, replicas, PartitionLog(self._limit(topic))))
+            topic.partitions.append(Partition(index, replicas, PartitionLog(limit)))
             if topic.name == OFFSETS_TOPIC and self.offsets_owner is not None:
                 self.lead(topic, index, self.offsets_owner(index))
         self._next_node = (self._next_node + len(assignments)) % len(self.nodes)
@@ -382,8 +384,9 @@ class Topics:
         topic.timestamp_after_max_ms = int(value("message.timestamp.after.max.ms", topic.configs))
         is_compacted = "compact" in as_list(value("cleanup.policy", topic.configs)) and not topic.is_internal
         (self._compacted.add if is_compacted else self._compacted.discard)(topic.name)
+        limit = self._limit(topic)
         for partition in topic.partitions:
-            partition.log.limit = self._limit(topic)
+            partition.log.limit = limit
         if topic.name == OFFSETS_TOPIC:
             self.max_batch_bytes = topic.max_message_bytes
 
@@ -407,6 +410,9 @@ class Topics:
         partition.log.tell()
 
     def _limit(self, topic: Topic) -> int:
+        if topic.name == OFFSETS_TOPIC:
+            # Compaction bounds it: no group may lose a record.
+            return sys.maxsize
         retention = int(self.settings.topic_text("retention.bytes", topic.configs))
         return self._log_bytes if retention < 0 else min(retention, self._log_bytes)
 
