@@ -31,7 +31,7 @@ from kafka_shim.groups import commits, events, offsets, transactions
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import Parked, Refusal, Row, TopicRights, TransactionSupportedOperation
 from kafka_shim.groups.shard import Kinds, NodeParts, Shard
-from kafka_shim.groups.timers import ShardTimer, Timer, TimerFailed
+from kafka_shim.groups.timers import NEVER, ShardTimer, Timer, TimerFailed
 from kafka_shim.persistence.own_types import with_own
 from kafka_shim.persistence.partition import partition_for
 
@@ -101,6 +101,9 @@ class GroupService:
         self._kinds = kinds
         self._locate = locate
         self._parts = parts
+        self._expiry_at = NEVER
+        self._looks = 0
+        """The groups, offsets and transactional ids that the expiry has looked at in the tick of `_expiry_at`."""
 
     def configure(self, config: GroupConfig) -> None:
         """Use other values from the next request on; the number of partitions must stay."""
@@ -465,12 +468,22 @@ class GroupService:
             if self.coordinator is not None:
                 self.coordinator.time_out(shard, timer.group_id, now)
         elif timer.kind is ShardTimer.OFFSET_EXPIRY:
-            offsets.expire(shard, now)
-            offsets.schedule_expiry(shard, now)
-            if self.coordinator is not None:
-                self.coordinator.expire_ids(shard, now)
+            self._expire(shard, now)
         else:
             shard.groups[timer.group_id].fire(timer, now)
+
+    def _expire(self, shard: Shard, now: float) -> None:
+        """Go on with the expiry of a partition, unless those of others were enough for now."""
+        if now != self._expiry_at:
+            self._expiry_at, self._looks = now, 0
+        if self._looks >= offsets.IN_A_STEP:
+            shard.arm(shard.expiry_timer, now + offsets.STEP_SECONDS)
+            return
+        self._looks += offsets.expire(shard, now)
+        offsets.schedule_expiry(shard, now)
+        if self.coordinator is not None and shard.expiry is None:
+            self._looks += len(shard.transactions)
+            self.coordinator.expire_ids(shard, now)
 
 
 def _delete(shard: Shard, group_id: str) -> ErrorCode:
