@@ -306,23 +306,37 @@ class GroupService:
             deleted.append(DeletableGroupResult(group_id, error))
         return deleted
 
-    def list(self, states: Sequence[str], types: Sequence[str]) -> ListGroupsResponse:
-        """List groups; COORDINATOR_LOAD_IN_PROGRESS (14), without groups, while a partition is loading."""
-        if self._loading:
+    @property
+    def is_loading(self) -> bool:
+        """Return True while a partition is loading."""
+        return bool(self._loading)
+
+    def group_ids(self) -> Sequence[str]:
+        """Return the ids of all groups, in the order of `list`."""
+        return [group_id for shard in self.shards.values() for group_id in shard.groups]
+
+    def list(
+        self, states: Sequence[str], types: Sequence[str], group_ids: Sequence[str] | None = None
+    ) -> ListGroupsResponse:
+        """List groups: those of `group_ids` that there are, or all; COORDINATOR_LOAD_IN_PROGRESS (14), instead of all,
+        while a partition is loading."""
+        if self.is_loading and group_ids is None:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         state_filter = {state.strip().lower() for state in states}
         # As in Kafka, spaces around a state are dropped, but not around a type.
         type_filter = {type_.lower() for type_ in types}
-        groups: list[ListedGroup] = []
         for shard in self.shards.values():
             shard.outbox.touch(shard)
-            groups += [
+        ids = self.group_ids() if group_ids is None else group_ids
+        return ListGroupsResponse(
+            groups=[
                 ListedGroup(group.group_id, group.protocol_type or "", group.state, group.type)
-                for group in shard.groups.values()
-                if (not type_filter or group.type in type_filter)
+                for group in map(self.groups.get, ids)
+                if group is not None
+                and (not type_filter or group.type in type_filter)
                 and (not state_filter or group.state.lower() in state_filter)
             ]
-        return ListGroupsResponse(groups=groups)
+        )
 
     # Offsets
 

@@ -123,7 +123,9 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.LEAVE_GROUP: Row(lambda r, c: c.groups.ask(r, leave_refused, c.arrived), (group(READ),), _leaving),
     ApiKey.DESCRIBE_GROUPS: Row(handlers.describe_groups, (group(DESCRIBE, lambda r: r.groups),),
         divided=by("groups", "groups", repeats=True, weight=lambda c: c.groups.weight_of)),
-    ApiKey.LIST_GROUPS: Row(lambda r, c: c.groups.list(r.states_filter, r.types_filter), (cluster(DESCRIBE),)),
+    ApiKey.LIST_GROUPS: Row(
+        lambda r, c: c.groups.list(r.states_filter, r.types_filter, c.common), (cluster(DESCRIBE),),
+        divided=Divided(handlers.list_groups_parts, "groups", common=list)),
     ApiKey.DELETE_GROUPS: Row(
         lambda r, c: share.when_leaders_know(
             DeleteGroupsResponse(results=c.groups.delete(r.groups_names, c.arrived)), c),
