@@ -7,7 +7,7 @@ the handler of each request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import Any, Final
 
@@ -29,7 +29,6 @@ from kafka_shim.apis.find_coordinator import (
     is_share_key,
     no_coordinator,
 )
-from kafka_shim.apis.list_groups import ListGroupsRequest
 from kafka_shim.apis.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -113,9 +112,6 @@ MAX_CREATED: Final = 10_000
 
 _MANY_PARTITIONS: Final = 1000
 """The answer of OffsetFetch to fewer partitions is not measured before it is encoded."""
-
-LISTED: Final = 1000
-"""Groups of a part of the answer to ListGroups."""
 
 UNDIVIDED: Final = 128 * 1024
 """Bytes of records to read at once."""
@@ -503,19 +499,6 @@ def _all_topics(request: MetadataRequest, topics: list[Topic]) -> Iterator[Metad
 
 def _partitions(topic: Topic) -> int:
     return len(topic.partitions)
-
-
-def list_groups_parts(request: ListGroupsRequest, call: Exchange) -> Iterator[ListGroupsRequest] | None:
-    """Divide the answer of a broker with many groups."""
-    groups = call.groups
-    return None if len(groups.groups) <= LISTED or groups.is_loading else _listing(request, call, groups.group_ids())
-
-
-def _listing(request: ListGroupsRequest, call: Exchange, group_ids: Sequence[str]) -> Iterator[ListGroupsRequest]:
-    for at in range(0, len(group_ids), LISTED):
-        # The ids of the part; the request has none.
-        call.common[:] = group_ids[at : at + LISTED]
-        yield request
 
 
 def create_topics_parts(request: CreateTopicsRequest, call: Exchange) -> Iterator[CreateTopicsRequest] | None:
