@@ -44,6 +44,8 @@ AT_ONCE: Final = 1000
 """Records to append without a pause, in each `PAUSE`: 7 to 8 ms."""
 PAUSE: Final = 0.05
 """Seconds."""
+PAGE: Final = 10_000
+"""Records to read at once from a store that blocks: the next batch waits for 23 ms."""
 IN_A_TURN: Final = 200
 """Records to append before the time is read."""
 _TOMBSTONES_MS: Final = 86_400_000
@@ -177,23 +179,39 @@ class OffsetsLogs:
     async def run(self) -> None:
         """Read the partitions that clients ask for from a store that blocks, until cancelled."""
         async for partition in self._receive:
-            try:
-                # No batch may come between the read and the start of the log.
-                async with self._durability.nothing_under_way():
-                    records = await trio.to_thread.run_sync(self._load, partition.index)
-                    if self._is_there(partition):
-                        self._begin(partition, records)
-            except StoreError as error:
-                log.error("partition %d of __consumer_offsets cannot be read: %s", partition.index, error)
-            except Exception as error:
-                self._failures.note(Border.LOG, f"the log of partition {partition.index} of __consumer_offsets", error)
+            if self._is_there(partition):
+                begins = self._opened(partition, ())
+                try:
+                    await self._read(begins)
+                except StoreError as error:
+                    log.error("partition %d of __consumer_offsets cannot be read: %s", partition.index, error)
+                    self._close(begins)
+                except Exception as error:
+                    self.broken(begins, error)
             self._loading.discard(partition.index)
+
+    async def _read(self, begins: _OffsetsLog) -> None:
+        """Append all records of the store. Batches may come between two pages: the log gets their records last."""
+        index = begins.partition.index
+        records = self._durability.store.load(index)
+        while True:
+            async with self._durability.nothing_under_way():
+                page = await trio.to_thread.run_sync(lambda: list(islice(records, PAGE)))
+            for at in range(0, len(page), IN_A_TURN):
+                if self._open.get(index) is not begins:
+                    return
+                self._append(begins, page[at : at + IN_A_TURN], self._clock())
+                await trio.lowlevel.checkpoint()
+            if len(page) < PAGE:
+                break
+        if self._open.get(index) is begins:
+            self._catch_up([begins])
 
     def _begin_or_wait(self, partition: Partition) -> int:
         """Begin the log for a client's read, or queue the load. Return the error for the client."""
         if partition.index not in self._loading and partition.index not in self._open:
             if self._durability.store.durable_at_once:
-                self._begin(partition, self._durability.store.load(partition.index))
+                self._catch_up([self._opened(partition, self._durability.store.load(partition.index))])
                 if partition.begin_log is None:
                     return ErrorCode.NONE
             else:
@@ -201,15 +219,12 @@ class OffsetsLogs:
                 self._send.send_nowait(partition)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def _load(self, index: int) -> list[tuple[Any, Any]]:
-        return list(self._durability.store.load(index))
-
-    def _begin(self, partition: Partition, records: _Records) -> None:
+    def _opened(self, partition: Partition, records: _Records) -> _OffsetsLog:
         # The records from before the close are out of date.
         partition.log.cut(partition.log.end_offset)
         begins = self._open[partition.index] = _OffsetsLog(partition, records)
         self._durability.on_durable = self._durable
-        self._catch_up([begins])
+        return begins
 
     def _durable(self, batch: Sequence[Entry]) -> None:
         """Append records that the store has taken."""
@@ -252,6 +267,10 @@ class OffsetsLogs:
         """Close a log that lacks records for good. It begins again, with all that the store has."""
         index = behind.partition.index
         self._failures.note(Border.LOG, f"the log of partition {index} of __consumer_offsets", error)
+        self._close(behind)
+
+    def _close(self, behind: _OffsetsLog) -> None:
+        index = behind.partition.index
         if self._open.get(index) is behind:
             self.close(index)
             self._topics.settle(self._clock())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from math import inf
 from pathlib import Path
 
@@ -347,6 +349,40 @@ async def test_clients_try_again_until_a_slow_store_was_read() -> None:
         groups.receive(commit(6), made.clock())
         await until(lambda: reader.sent)
         assert read(answered(reader)) == [(1, BILLING, 6)]
+
+
+async def test_batches_are_written_while_a_large_store_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets_log, "PAGE", 10)
+    store = SlowStore()
+    store.let_go(1000)
+    keys = [OffsetCommitKey("billing", "orders", index) for index in range(25)]
+    store.write([(PARTITION, key, OffsetCommitValue(5)) for key in keys])
+    async with running(store) as made:
+        made.topics.ensure_offsets_topic()
+        groups, reader = Wire(made), Wire(made)
+        pages = []
+        nothing_under_way = made.durability.nothing_under_way
+
+        @asynccontextmanager
+        async def counted() -> AsyncIterator[None]:
+            if pages:
+                # A batch comes between two pages, and waits for none but the one before.
+                groups.receive(commit(5 + len(pages)), made.clock())
+                await until(lambda: groups.sent)
+                assert error_of(groups) == 0
+            async with nothing_under_way():
+                pages.append(1)
+                yield
+
+        monkeypatch.setattr(made.durability, "nothing_under_way", counted)
+        fetch(reader, 0)
+        assert answered(reader).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        partition = made.topics.ensure_offsets_topic().partitions[PARTITION]
+        await until(lambda: partition.begin_log is None)
+        fetch(reader, 0)
+        found = [(key, offset) for _, key, offset in read(answered(reader))]
+        assert len(pages) == 3
+        assert found == [*((key, 5) for key in keys), (BILLING, 7)]
 
 
 def test_a_log_begins_again_at_later_offsets_after_another_process_has_written() -> None:
