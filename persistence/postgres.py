@@ -170,10 +170,12 @@ class PostgresStore:
         with self._data as connection:
             cursor = connection.cursor(binary=True)
             cursor.execute("SELECT key, value FROM kafka_shim_records WHERE partition = %s", (partition,))
-            for row in cursor:
-                raw_key, raw_value = _record(*row)
-                key = decode_key(raw_key)
-                yield key, decode_value(key, raw_value)
+            rows = cursor.fetchall()
+        # The connection is free: a reader may pause between two records.
+        for row in rows:
+            raw_key, raw_value = _record(*row)
+            key = decode_key(raw_key)
+            yield key, decode_value(key, raw_value)
 
     # --- nodes and leases
 

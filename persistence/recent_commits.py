@@ -1,25 +1,34 @@
 """`RecentCommits`: whole commits in order of arrival, until an offset is read.
 
 A member commits the same partitions again and again. To store each offset costs work per partition. Here a repeated
-commit replaces the one before it, which costs work per commit. The number of such commits is bounded, and a commit of
-other partitions each time is stored offset by offset.
+commit replaces the one before it, which costs work per commit. But one offset that lives keeps its whole commit in
+memory, and a reader waits until all offsets are stored one by one. So there are not many of them at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValues
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, OffsetCommitValues
 
-MAX_COMMITS: Final = 1024
+MOST: Final = 32_768
+"""The limit of weight: a reader stores all of it in 25 ms."""
+_COMMIT: Final = 6
+"""The weight of a commit beside its offsets, at 1 each."""
+_CHARACTERS: Final = 64
+"""Characters of metadata that weigh as much as an offset."""
 
 
 class RecentCommits:
-    """The newest commits of a partition of `__consumer_offsets`."""
+    """The newest commits of a partition of `__consumer_offsets`. `store` takes the offsets one by one."""
 
-    __slots__ = ("_by_places", "_by_key")
+    __slots__ = ("_by_key", "_by_places", "_store", "weight")
 
-    def __init__(self) -> None:
+    def __init__(self, store: Callable[[OffsetCommitKey, OffsetCommitValue], None]) -> None:
+        self._store = store
+        self.weight = 0
+        """That of all commits since the last `flush`, without those that replaced one of the same `places`."""
         self._by_places: dict[int, OffsetCommitValues] = {}
         """By identity of their `places`, which the values keep alive; the oldest first."""
         self._by_key: dict[OffsetCommitKey, OffsetCommitValues] = {}
@@ -36,19 +45,26 @@ class RecentCommits:
             if places in commits:
                 # Move it to the end: other members may have committed the same partitions since.
                 del commits[places]
+                commits[places] = values
+                return
             commits[places] = values
-            if len(commits) > MAX_COMMITS:
-                self._merge()
         else:
             if commits:
                 self._merge()
             self._by_key.update(dict.fromkeys(values.places, values))
+        self.weight += _COMMIT + len(values.places)
+        if any(values.metadata):
+            self.weight += sum(map(len, values.metadata)) // _CHARACTERS
+        if self.weight > MOST:
+            self.flush()
 
-    def take(self) -> dict[OffsetCommitKey, OffsetCommitValues]:
-        """Return for each key the newest commit that has it, and become empty."""
+    def flush(self) -> None:
+        """Store the newest offset of each key, and become empty."""
         self._merge()
-        commits, self._by_key = self._by_key, {}
-        return commits
+        commits, self._by_key, self.weight = self._by_key, {}, 0
+        store = self._store
+        for key, values in commits.items():
+            store(key, values.of(key))
 
     def _merge(self) -> None:
         by_key = self._by_key

@@ -434,8 +434,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "the type filter of ListGroups has no effect",
         _SERVICE,
-        "if (not type_filter or group.type in type_filter)\n                and (not state",
-        "if (not state",
+        "and (not type_filter or group.type in type_filter)\n                and (not state",
+        "and (not state",
         ("list/*",),
     ),
     Mutant(

@@ -66,8 +66,9 @@ class PartitionLog:
 
     `cleaned_to`: the log is compacted up to this offset. `tombstones`: by base offset of a batch, the time in ms since
     the epoch from which its tombstones may go. `_data` has the batches; beside it, index for index: `_bases` the base
-    offsets, `_ends` the position after the batch in bytes since the log began, `_latest` the largest timestamp up to
-    and including the batch.
+    offsets, `_ends` the position after the batch in bytes since the log began, `_times` the largest timestamp,
+    `_latest` that up to and including the batch: None until somebody looks for a time, since all of it changes with the
+    start of the log.
     """
 
     __slots__ = (
@@ -75,6 +76,7 @@ class PartitionLog:
         "_data",
         "_ends",
         "_latest",
+        "_times",
         "cleaned_to",
         "end_offset",
         "limit",
@@ -98,7 +100,8 @@ class PartitionLog:
         self._data: list[bytes] = []
         self._bases: list[int] = []
         self._ends: list[int] = []
-        self._latest: list[int] = []
+        self._times: list[int] = []
+        self._latest: list[int] | None = None
 
     @property
     def high_watermark(self) -> int:
@@ -163,7 +166,9 @@ class PartitionLog:
         self._data.append(data)
         self._bases.append(base_offset)
         self._ends.append((self._ends[-1] if self._ends else 0) + len(data))
-        self._latest.append(max(self._latest[-1], latest) if self._latest else latest)
+        self._times.append(latest)
+        if self._latest is not None:
+            self._latest.append(max(self._latest[-1], latest) if self._latest else latest)
         self.end_offset = last_offset + 1
         if self.size > self.limit:
             self._drop_oldest()
@@ -223,9 +228,9 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """Return timestamp and offset of the first record that is not older than `timestamp` (ms), or None."""
-        for index in range(bisect_left(self._latest, timestamp), len(self._data)):
+        for index in range(bisect_left(self._in_order(), timestamp), len(self._data)):
             # A batch that the log's start has cut in two may have no record that is late enough.
-            if max_timestamp(self._data[index]) >= timestamp:
+            if self._times[index] >= timestamp:
                 record_position = first_at_or_after(self._data[index], timestamp, self.start_offset)
                 if record_position is not None:
                     return record_position
@@ -236,13 +241,24 @@ class PartitionLog:
         log."""
         if not self._data:
             return None
-        return first_of_largest_timestamp(self._data[bisect_left(self._latest, self._latest[-1])])
+        latest = self._in_order()
+        return first_of_largest_timestamp(self._data[bisect_left(latest, latest[-1])])
+
+    def _in_order(self) -> list[int]:
+        if self._latest is None:
+            self._latest = list(accumulate(self._times, max))
+        return self._latest
+
+    @property
+    def newest_offset(self) -> int:
+        """Return the offset at which the newest batch begins; `end_offset` of an empty log."""
+        return self._bases[-1] if self._bases else self.end_offset
 
     def kept(self) -> Iterator[KeptBatch]:
         """Yield the batches that there are at the first step, the oldest first."""
         ends = [*self._bases[1:], self.end_offset] if self._data else []
-        for data, next_offset in zip(tuple(self._data), ends, strict=True):
-            yield KeptBatch(len(data), next_offset, max_timestamp(data))
+        for data, next_offset, latest in zip(tuple(self._data), ends, tuple(self._times), strict=True):
+            yield KeptBatch(len(data), next_offset, latest)
 
     def before(self, offset: int) -> list[bytes]:
         """Return the batches that end before `offset`, at the end of a batch or in a gap."""
@@ -251,10 +267,16 @@ class PartitionLog:
     def compact(self, batches: Sequence[bytes | None], cleaned_to: int) -> None:
         """Replace the first batches by these; None removes one. The newest batch is not among them."""
         bases = [base for base, data in zip(self._bases, batches, strict=False) if data is not None]
+        times = [
+            time if data is before else max_timestamp(data)
+            for before, data, time in zip(self._data, batches, self._times, strict=False)
+            if data is not None
+        ]
         self._data[: len(batches)] = [data for data in batches if data is not None]
         self._bases[: len(batches)] = bases
+        self._times[: len(batches)] = times
         self._ends = list(accumulate(map(len, self._data)))
-        self._latest = list(accumulate(map(max_timestamp, self._data), max))
+        self._latest = None
         self.cleaned_to = cleaned_to
         self.tombstones = {base: self.tombstones[base] for base in self._bases if base in self.tombstones}
         self.tell()
@@ -300,10 +322,9 @@ class PartitionLog:
 
     def _drop(self, kept_from: int) -> None:
         """Forget the batches before the one with this index."""
-        latest_of_each = [max_timestamp(data) for data in self._data[kept_from:]]
-        for column in (self._data, self._bases, self._ends):
+        for column in (self._data, self._bases, self._ends, self._times):
             del column[:kept_from]
-        self._latest = list(accumulate(latest_of_each, max))
+        self._latest = None
 
     def _begin_at(self, start_offset: int) -> None:
         self.start_offset = start_offset

@@ -99,4 +99,4 @@ class LogTransactions:
 
     def forget_before(self, offset: int) -> None:
         """Forget the transactions before `offset`, the new start of the log."""
-        self._aborted = [each for each in self._aborted if each.last_offset >= offset]
+        del self._aborted[: bisect_left(self._aborted, offset, key=_last_offset)]

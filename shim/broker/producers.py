@@ -120,7 +120,8 @@ class Producers:
         self._seen(producer_id, producer, now)
 
     def appended(self, batch: Batch, now: float) -> None:
-        """Remember an appended batch, and forget the producers that have been silent for a day."""
+        """Remember an appended batch, and forget the producers that have been silent for a day, but for those with an
+        open transaction."""
         producer = self._by_id.pop(batch.producer_id, None)
         if producer is None or producer.epoch != batch.producer_epoch:
             producer = Producer(batch.producer_epoch)
@@ -129,7 +130,11 @@ class Producers:
         producer.last_timestamp = batch.max_timestamp
         self._seen(batch.producer_id, producer, now)
         while self._by_id[oldest := next(iter(self._by_id))].seen < now - EXPIRATION_SECONDS:
-            del self._by_id[oldest]
+            silent = self._by_id.pop(oldest)
+            if self._transactions.is_open(oldest):
+                # As in Kafka it stays, and a day later it is the oldest again: no append looks at it until then.
+                silent.seen = now
+                self._by_id[oldest] = silent
 
     def _seen(self, producer_id: int, producer: Producer, now: float) -> None:
         producer.seen = now

@@ -8,6 +8,7 @@ names; KRaft's ReplicationControlManager for refusals.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
@@ -141,6 +142,7 @@ class Topics:
         self.revision = 0
         self._compacted: set[str] = set()
         self.woken: dict[Woken, None] = {}
+        self._is_settling = False
         self.on_topic_changed: list[Callable[[str], None]] = []
         self.on_topic_configured: list[Callable[[str], None]] = []
         self.on_topic_deleted: list[Callable[[str, bytes], None]] = []
@@ -159,11 +161,21 @@ class Topics:
         self.apply_all_settings()
 
     def settle(self, now: float) -> None:
-        """Answer the requests that wait for changed logs. Every change of logs ends with this call."""
-        while self.woken:
-            woken = next(iter(self.woken))
-            del self.woken[woken]
-            woken.settle(now)
+        """Answer the requests that wait for changed logs. Every change of logs ends with this call.
+
+        An answer may change logs itself: the call that is under way goes on with those that wait for them.
+        """
+        if self._is_settling or not self.woken:
+            return
+        self._is_settling = True
+        try:
+            while self.woken:
+                # A search for the first of a dict would pass by all that were removed.
+                for each in list(self.woken):
+                    del self.woken[each]
+                    each.settle(now)
+        finally:
+            self._is_settling = False
 
     def controller_id(self) -> int:
         """The node that Metadata names as controller; -1 without one."""
@@ -323,9 +335,10 @@ class Topics:
 
     def grow(self, topic: Topic, assignments: Sequence[Sequence[int]]) -> None:
         """Add one partition per list of replicas."""
+        limit = self._limit(topic)
         for replicas in assignments:
             index = len(topic.partitions)
-            topic.partitions.append(Partition(index, replicas, PartitionLog(self._limit(topic))))
+            topic.partitions.append(Partition(index, replicas, PartitionLog(limit)))
             if topic.name == OFFSETS_TOPIC and self.offsets_owner is not None:
                 self.lead(topic, index, self.offsets_owner(index))
         self._next_node = (self._next_node + len(assignments)) % len(self.nodes)
@@ -371,8 +384,9 @@ class Topics:
         topic.timestamp_after_max_ms = int(value("message.timestamp.after.max.ms", topic.configs))
         is_compacted = "compact" in as_list(value("cleanup.policy", topic.configs)) and not topic.is_internal
         (self._compacted.add if is_compacted else self._compacted.discard)(topic.name)
+        limit = self._limit(topic)
         for partition in topic.partitions:
-            partition.log.limit = self._limit(topic)
+            partition.log.limit = limit
         if topic.name == OFFSETS_TOPIC:
             self.max_batch_bytes = topic.max_message_bytes
 
@@ -396,6 +410,9 @@ class Topics:
         partition.log.tell()
 
     def _limit(self, topic: Topic) -> int:
+        if topic.name == OFFSETS_TOPIC:
+            # Compaction bounds it: no group may lose a record.
+            return sys.maxsize
         retention = int(self.settings.topic_text("retention.bytes", topic.configs))
         return self._log_bytes if retention < 0 else min(retention, self._log_bytes)
 

@@ -23,7 +23,7 @@ class CommittedOffsets:
     """Committed offsets of one shard: hard state, changed only by records.
 
     Members commit often, and their offsets are read only when another member takes over. So a commit is stored
-    unchanged in `_recent` until the next read or other record.
+    unchanged in `_recent` until the next read or other record, or until there are many.
     """
 
     __slots__ = ("_count", "_groups", "_recent", "replay_commit")
@@ -31,7 +31,7 @@ class CommittedOffsets:
     def __init__(self) -> None:
         self._groups: dict[str, ByTopic] = {}
         self._count = 0
-        self._recent = RecentCommits()
+        self._recent = RecentCommits(self._put)
         self.replay_commit = self._recent.add
         """Replay all records of a commit at once."""
 
@@ -40,6 +40,11 @@ class CommittedOffsets:
         """Number of offsets, over all groups."""
         self._read()
         return self._count
+
+    @property
+    def unread(self) -> int:
+        """Number of committed offsets that the next read stores one by one, at most."""
+        return self._recent.weight
 
     def of(self, group_id: str) -> ByTopic:
         """Return the offsets of a group by topic and partition; read-only."""
@@ -53,10 +58,13 @@ class CommittedOffsets:
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
         """Apply the record of one offset; None as a value is a tombstone."""
         self._read()
-        group_id, topic, partition, _ = key
         if value is None:
-            self._remove(group_id, topic, partition)
-            return
+            self._remove(key.group, key.topic, key.partition)
+        else:
+            self._put(key, value)
+
+    def _put(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+        group_id, topic, partition, _ = key
         by_partition = self._of_topic(group_id, topic)
         if partition not in by_partition:
             self._count += 1
@@ -64,8 +72,7 @@ class CommittedOffsets:
 
     def _read(self) -> None:
         if self._recent:
-            for key, values in self._recent.take().items():
-                self.replay(key, values.of(key))
+            self._recent.flush()
 
     def _of_topic(self, group_id: str, topic: str) -> ByPartition:
         by_topic = self._groups.get(group_id)

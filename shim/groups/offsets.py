@@ -31,6 +31,10 @@ from kafka_shim.persistence.records import NO_TOPIC_ID, OffsetCommitKey, OffsetC
 
 _NONE = int(ErrorCode.NONE)
 _UNSTABLE_OFFSET_COMMIT = int(ErrorCode.UNSTABLE_OFFSET_COMMIT)
+IN_A_STEP = 5000
+"""Groups and offsets after which a step of the expiry ends, that of one partition and that of all together."""
+STEP_SECONDS = 0.001
+
 _GROUP_SUBSCRIBED_TO_TOPIC = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
 
 
@@ -174,39 +178,54 @@ def _delete_each(shard: Shard, keys: Iterator[OffsetCommitKey]) -> int:
 
 
 def schedule_expiry(shard: Shard, now: float) -> None:
-    """Arm the timer of the next pass, in offsets.retention.check.interval.ms."""
-    shard.arm(shard.expiry_timer, now + shard.config.offsets_retention_check_interval_ms / 1000)
+    """Arm the timer of the next pass, in offsets.retention.check.interval.ms; during a pass that of its next step."""
+    seconds = shard.config.offsets_retention_check_interval_ms / 1000 if shard.expiry is None else STEP_SECONDS
+    shard.arm(shard.expiry_timer, now + seconds)
 
 
 def expire(shard: Shard, now: float) -> int:
-    """Delete expired offsets, then the groups without any offset; return the number of offsets.
+    """Delete expired offsets, then the groups without any offset: a pass of semantics 3.4, or a step of it. Return the
+    number of groups and offsets that it has looked at.
 
-    One pass of semantics 3.4. Offsets in an open transaction stay. An Empty group without offsets is deleted at the
-    next pass, at any age.
+    Offsets in an open transaction stay. An Empty group without offsets is deleted at the next pass, at any age. After
+    some groups other clients have their turn, and the next step goes on with `shard.expiry`.
     """
     wall_ms = shard.wall_ms(now)
     retention_ms = shard.config.offsets_retention_minutes * 60_000
-    total = 0
-    for group in list(shard.groups.values()):
-        group_id = group.group_id
-        expired = list(_expired(group, shard.offsets.of(group_id), wall_ms, retention_ms))
-        if shard.pending.has_group(group_id):
-            expired = [key for key in expired if not shard.pending.has(group_id, key.topic, key.partition)]
-        for key in expired:
-            shard.write(key, None)
-        if expired and shard.outbox.listening:
-            events.offsets_expired(shard, group_id, expired)
-        total += len(expired)
-        if group.size or shard.offsets.of(group_id) or shard.pending.has_group(group_id):
+    total, looked_at = 0, shard.offsets.unread
+    group_ids, shard.expiry = shard.expiry or iter(list(shard.groups)), None
+    for group_id in group_ids:
+        group = shard.groups.get(group_id)
+        if group is None:
             continue
-        if isinstance(group, Attached) and group.let_go():
-            continue
-        if group.is_disposable:
-            group.erase()
-            if shard.outbox.listening:
-                events.group(shard.outbox, group, "expired")
+        looked_at += 1 + sum(map(len, shard.offsets.of(group_id).values()))
+        total += _expire(shard, group, wall_ms, retention_ms)
+        if looked_at >= IN_A_STEP:
+            shard.expiry = group_ids
+            break
     shard.counters.offset_expirations += total
-    return total
+    return looked_at
+
+
+def _expire(shard: Shard, group: Group, wall_ms: int, retention_ms: int) -> int:
+    """Expire the offsets of a group, and the group without any; return the number of offsets."""
+    group_id = group.group_id
+    expired = list(_expired(group, shard.offsets.of(group_id), wall_ms, retention_ms))
+    if shard.pending.has_group(group_id):
+        expired = [key for key in expired if not shard.pending.has(group_id, key.topic, key.partition)]
+    for key in expired:
+        shard.write(key, None)
+    if expired and shard.outbox.listening:
+        events.offsets_expired(shard, group_id, expired)
+    if group.size or shard.offsets.of(group_id) or shard.pending.has_group(group_id):
+        return len(expired)
+    if isinstance(group, Attached) and group.let_go():
+        return len(expired)
+    if group.is_disposable:
+        group.erase()
+        if shard.outbox.listening:
+            events.group(shard.outbox, group, "expired")
+    return len(expired)
 
 
 def _expired(group: Group, committed: ByTopic, wall_ms: int, retention_ms: int) -> Iterator[OffsetCommitKey]:

@@ -31,7 +31,7 @@ from kafka_shim.groups import commits, events, offsets, transactions
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import Parked, Refusal, Row, TopicRights, TransactionSupportedOperation
 from kafka_shim.groups.shard import Kinds, NodeParts, Shard
-from kafka_shim.groups.timers import ShardTimer, Timer, TimerFailed
+from kafka_shim.groups.timers import NEVER, ShardTimer, Timer, TimerFailed
 from kafka_shim.persistence.own_types import with_own
 from kafka_shim.persistence.partition import partition_for
 
@@ -101,6 +101,9 @@ class GroupService:
         self._kinds = kinds
         self._locate = locate
         self._parts = parts
+        self._expiry_at = NEVER
+        self._looks = 0
+        """The groups, offsets and transactional ids that the expiry has looked at in the tick of `_expiry_at`."""
 
     def configure(self, config: GroupConfig) -> None:
         """Use other values from the next request on; the number of partitions must stay."""
@@ -303,23 +306,37 @@ class GroupService:
             deleted.append(DeletableGroupResult(group_id, error))
         return deleted
 
-    def list(self, states: Sequence[str], types: Sequence[str]) -> ListGroupsResponse:
-        """List groups; COORDINATOR_LOAD_IN_PROGRESS (14), without groups, while a partition is loading."""
-        if self._loading:
+    @property
+    def is_loading(self) -> bool:
+        """Return True while a partition is loading."""
+        return bool(self._loading)
+
+    def group_ids(self) -> Sequence[str]:
+        """Return the ids of all groups, in the order of `list`."""
+        return [group_id for shard in self.shards.values() for group_id in shard.groups]
+
+    def list(
+        self, states: Sequence[str], types: Sequence[str], group_ids: Sequence[str] | None = None
+    ) -> ListGroupsResponse:
+        """List groups: those of `group_ids` that there are, or all; COORDINATOR_LOAD_IN_PROGRESS (14), instead of all,
+        while a partition is loading."""
+        if self.is_loading and group_ids is None:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         state_filter = {state.strip().lower() for state in states}
         # As in Kafka, spaces around a state are dropped, but not around a type.
         type_filter = {type_.lower() for type_ in types}
-        groups: list[ListedGroup] = []
         for shard in self.shards.values():
             shard.outbox.touch(shard)
-            groups += [
+        ids = self.group_ids() if group_ids is None else group_ids
+        return ListGroupsResponse(
+            groups=[
                 ListedGroup(group.group_id, group.protocol_type or "", group.state, group.type)
-                for group in shard.groups.values()
-                if (not type_filter or group.type in type_filter)
+                for group in map(self.groups.get, ids)
+                if group is not None
+                and (not type_filter or group.type in type_filter)
                 and (not state_filter or group.state.lower() in state_filter)
             ]
-        return ListGroupsResponse(groups=groups)
+        )
 
     # Offsets
 
@@ -465,12 +482,22 @@ class GroupService:
             if self.coordinator is not None:
                 self.coordinator.time_out(shard, timer.group_id, now)
         elif timer.kind is ShardTimer.OFFSET_EXPIRY:
-            offsets.expire(shard, now)
-            offsets.schedule_expiry(shard, now)
-            if self.coordinator is not None:
-                self.coordinator.expire_ids(shard, now)
+            self._expire(shard, now)
         else:
             shard.groups[timer.group_id].fire(timer, now)
+
+    def _expire(self, shard: Shard, now: float) -> None:
+        """Go on with the expiry of a partition, unless those of others were enough for now."""
+        if now != self._expiry_at:
+            self._expiry_at, self._looks = now, 0
+        if self._looks >= offsets.IN_A_STEP:
+            shard.arm(shard.expiry_timer, now + offsets.STEP_SECONDS)
+            return
+        self._looks += offsets.expire(shard, now)
+        offsets.schedule_expiry(shard, now)
+        if self.coordinator is not None and shard.expiry is None:
+            self._looks += len(shard.transactions)
+            self.coordinator.expire_ids(shard, now)
 
 
 def _delete(shard: Shard, group_id: str) -> ErrorCode:

@@ -209,6 +209,8 @@ class Shard:
         self.pending = PendingOffsets()
         self.transactions: dict[str, Transaction] = {}
         self.expiry_timer = Timer(ShardTimer.OFFSET_EXPIRY, partition)
+        self.expiry: Iterator[str] | None = None
+        """The groups that a pass of the expiry has not looked at yet; None between two passes."""
         self.unknown_records = 0
         self.index = parts.groups
         """Groups of all shards of the node."""

@@ -20,7 +20,9 @@ from kafka_shim.apis.wire import EncodeError
 from kafka_shim.relay.addresses import NamedBroker
 from kafka_shim.relay.proxied_connection import MAX_IN_FLIGHT, BrokersAnswer, ProxiedConnection
 from kafka_shim.relay.record import Record
+from kafka_shim.server.failures import Border, Failures
 from kafka_shim.server.process import host_and_port
+from kafka_shim.server.server import the_only
 
 log: Final = logging.getLogger("kafka_shim.relay")
 
@@ -54,7 +56,8 @@ class Relay:
     """Relays clients of `host:port` to the cluster at `upstream`.
 
     `advertise` is the host in answers to clients, `record` gets all decoded messages, `clock` is monotonic seconds.
-    With `tls` the connections to the brokers use TLS; those of clients never do.
+    With `tls` the connections to the brokers use TLS; those of clients never do. `failures` counts the connections that
+    an exception has ended.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Relay:
         self.advertise = advertise
         self.brokers: dict[int, Broker] = {}
         self.connections = 0
+        self.failures = Failures()
         self._record = record
         self._clock = clock
         self._tls = tls
@@ -109,7 +113,10 @@ class Relay:
             await listener.aclose()
 
         async def serve(client: trio.SocketStream) -> None:
-            await self._serve(client, broker)
+            try:
+                await self._serve(client, broker)
+            except Exception as error:
+                self.failures.note(Border.CONNECTION, "relaying a connection", the_only(error))
 
         self._nursery.start_soon(trio.serve_listeners, serve, listeners[:1])
         bound_port: int = listeners[0].socket.getsockname()[1]

@@ -318,6 +318,8 @@ class Cluster:
                     node.broker.fetches.room = node.broker.share.room = parts.room
                     node.broker.fetches.hold = lambda exchange, size: parts.hold(exchange.session, size)
                     node.broker.fetches.take_turns = parts.add
+                if self.offsets_logs is not None:
+                    self.offsets_logs.take_turns = parts.add
                 nursery.start_soon(parts.run)
             nursery.start_soon(self.computations.run)
             nursery.start_soon(self.loader.run)

@@ -158,6 +158,7 @@ class Composition:
         if store.durable_at_once or (make_loader is Loader and config.journal is None):
             self.offsets_logs = OffsetsLogs(topics, durability, clock, self.epoch_ms, failures)
             topics.on_topic_changed.append(self.offsets_logs.topic_changed)
+            topics.on_topic_deleted.append(self.offsets_logs.topic_deleted)
             self.ownership.on_elsewhere = self.offsets_logs.close
         topics.on_topic_changed.append(self.topic_changed)
         topics.on_topic_deleted.append(self.topic_deleted)

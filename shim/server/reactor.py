@@ -369,9 +369,15 @@ class Reactor:
     def _begin(self, node: Node, sock: socket.socket, address: Any, door: Door | None, opens: Opens) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = opens(self, node, sock, address, door)
+        limits = None if door is None else door.limits
+        # First: a connection that is open without being counted would be counted no more at its end.
+        node.admission.enter(address, limits)
+        try:
+            connection = opens(self, node, sock, address, door)
+        except Exception:
+            node.admission.leave(address, limits)
+            raise
         self.connections[connection.fd] = connection
-        node.admission.enter(address, None if door is None else door.limits)
         try:
             self.epoll.register(connection.fd, connection.events)
         except Exception:

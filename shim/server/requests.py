@@ -41,7 +41,7 @@ from kafka_shim.broker.admin.transaction_views import describe_producers, weight
 from kafka_shim.groups.interface import PARKED, TransactionSupportedOperation
 from kafka_shim.security.operations import Operation, Resource
 from kafka_shim.security.token_requests import OFF, create_token, describe_tokens, expire_token, renew_token
-from kafka_shim.server import handlers, share
+from kafka_shim.server import handlers, listings, share
 from kafka_shim.server.division import Divided, by
 from kafka_shim.server.rows import NOBODY, Concern, Names, Row, Sender
 
@@ -123,7 +123,9 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.LEAVE_GROUP: Row(lambda r, c: c.groups.ask(r, leave_refused, c.arrived), (group(READ),), _leaving),
     ApiKey.DESCRIBE_GROUPS: Row(handlers.describe_groups, (group(DESCRIBE, lambda r: r.groups),),
         divided=by("groups", "groups", repeats=True, weight=lambda c: c.groups.weight_of)),
-    ApiKey.LIST_GROUPS: Row(lambda r, c: c.groups.list(r.states_filter, r.types_filter), (cluster(DESCRIBE),)),
+    ApiKey.LIST_GROUPS: Row(
+        lambda r, c: c.groups.list(r.states_filter, r.types_filter, c.common), (cluster(DESCRIBE),),
+        divided=Divided(listings.list_groups_parts, "groups", common=list)),
     ApiKey.DELETE_GROUPS: Row(
         lambda r, c: share.when_leaders_know(
             DeleteGroupsResponse(results=c.groups.delete(r.groups_names, c.arrived)), c),
@@ -302,7 +304,9 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
             "transactional_ids", "transaction_states", repeats=True,
             weight=lambda c: c.broker.transaction_views.weight_of)),
     ApiKey.LIST_TRANSACTIONS: Row(
-        lambda r, c: c.broker.transaction_views.list_ids(r, c.arrived, c), (transaction(DESCRIBE, lambda r: []),)),
+        lambda r, c: c.broker.transaction_views.list_ids(r, c.arrived, c, c.common),
+        (transaction(DESCRIBE, lambda r: []),),
+        divided=Divided(listings.list_transactions_parts, "transaction_states", common=list)),
     ApiKey.WRITE_TXN_MARKERS: Row(
         lambda r, c: c.broker.transactions.write_txn_markers(r, c.arrived), (cluster(CLUSTER_ACTION),)),
 }

@@ -124,6 +124,8 @@ class Ticks:
                 self.alarms.ring(now)
             except Exception as error:
                 self._failures.note(Border.TIMER, "an alarm", error)
+        # This is the retry.
+        self._retry_at = inf
         self.settle(now)
 
     def catch_up(self, now: float) -> None:
@@ -159,7 +161,6 @@ class Ticks:
         """Run timers when they are due, until cancelled."""
         while True:
             self.wake_at = min(self.next_deadline(), self._retry_at)
-            self._retry_at = inf
             with trio.CancelScope() as self._sleep:
                 self._sleep.deadline = self._trio_time(self.wake_at)
                 await trio.sleep_forever()
@@ -169,7 +170,7 @@ class Ticks:
 
     def rearm(self) -> None:
         """Compute the wake-up time again, because the clock was stopped, put forward or resumed."""
-        self.wake_at = self.next_deadline()
+        self.wake_at = min(self.next_deadline(), self._retry_at)
         self._sleep.deadline = self._trio_time(self.wake_at)
 
     def _trio_time(self, deadline: float) -> float:

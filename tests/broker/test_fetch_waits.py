@@ -481,3 +481,28 @@ def test_connection_that_ends_for_the_answer_of_another_gets_none(monkeypatch: p
     cluster.send("t", 0, batch(b"a"))
     assert [exchange for exchange, _ in cluster.replies()] == [first]
     assert cluster.outbox.effects == []
+
+
+def test_a_log_that_begins_while_fetches_are_answered_answers_none_of_them_twice() -> None:
+    """As the log of a partition of `__consumer_offsets` does at its first read."""
+    cluster = Cluster()
+    log = cluster.topics.declare("t", 1).partitions[0].log
+    client = Client(cluster, ("t", 0, 0))
+    short, long = client.ask(max_wait_ms=100_000), client.ask(max_wait_ms=100_000, min_bytes=100_000)
+    partition = cluster.topics.named("t").partitions[0]
+    calls = []
+
+    def begin() -> int:
+        calls.append(1)
+        partition.begin_log = None
+        log.append(parse_batch(batch(b"v"), max_bytes=2**20), None, 0.0)
+        cluster.topics.settle(0.0)
+        return 0
+
+    partition.begin_log = begin
+    log.tell()
+    cluster.topics.settle(0.0)
+    assert calls == [1]
+    assert [token for token, _ in cluster.replies()] == [short]
+    assert [token for token, _ in cluster.broker.fetches.parked()] == [long]
+    assert cluster.outbox.effects == []

@@ -1,7 +1,10 @@
 """The log of one partition: offsets, limits of a read, dropped segments, and the first record at a time."""
 
+from typing import Any
+
 import pytest
 
+from kafka_shim.broker import log as log_module
 from kafka_shim.broker.batches import parse_batch
 from kafka_shim.broker.log import PartitionLog
 from tests.broker.context import BUILDERS, CODECS, EPOCH_MS, batch, records_of
@@ -136,6 +139,32 @@ class Listening:
 
     def settle(self, now: float) -> None:
         raise AssertionError("the log settles nothing")
+
+
+def test_the_start_of_a_log_moves_without_a_look_at_the_batches_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    maxima, latest_of = log_module.accumulate, log_module.max_timestamp
+
+    def accumulated(*arguments: Any) -> Any:
+        looks.append(arguments)
+        return maxima(*arguments)
+
+    def latest(data: bytes) -> int:
+        looks.append(data)
+        return latest_of(data)
+
+    log = PartitionLog()
+    for number in range(100):
+        log.append(parse_batch(batch(b"a", timestamp=EPOCH_MS + 100 - number), max_bytes=2**20), None, 0.0)
+    monkeypatch.setattr(log_module, "accumulate", accumulated)
+    monkeypatch.setattr(log_module, "max_timestamp", latest)
+    for start in range(1, 99):
+        log.cut(start)
+    assert looks == []
+    assert log.largest_timestamp() == (EPOCH_MS + 2, 98)
+    assert log.offset_for_timestamp(EPOCH_MS + 1) == (EPOCH_MS + 2, 98)
+    assert log.offset_for_timestamp(EPOCH_MS + 3) is None
+    assert len(looks) == 1
 
 
 def test_watchers_hear_of_every_append_in_their_order() -> None:

@@ -91,6 +91,19 @@ def test_a_producer_silent_for_a_day_is_forgotten() -> None:
     assert append(log, 5, id=1, now=EXPIRATION_SECONDS + 2).base_offset == 3
 
 
+def test_a_producer_with_an_open_transaction_is_kept_for_longer_than_a_day() -> None:
+    log = PartitionLog()
+    append(log, 0, id=1)
+    append(log, 0, id=2)
+    log.transactions.began(1, 0)
+    append(log, 0, id=3, now=EXPIRATION_SECONDS + 1)
+    assert {id for id, _ in log.producers.items()} == {1, 3}
+    assert append(log, 0, id=1, now=EXPIRATION_SECONDS + 2).base_offset == 0
+    log.end_transaction(1, 0, 0, 0, EXPIRATION_SECONDS + 3, committed=True)
+    append(log, 1, id=3, now=2 * EXPIRATION_SECONDS + 4)
+    assert {id for id, _ in log.producers.items()} == {3}
+
+
 def test_the_producers_that_were_seen_last_and_those_in_a_transaction_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producers, "MOST", 80)
     log = PartitionLog()

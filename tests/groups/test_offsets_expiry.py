@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafka_shim.groups import offsets
 from kafka_shim.persistence.records import (
     NO_TOPIC_ID,
     GroupMetadataKey,
@@ -199,6 +200,29 @@ def test_a_topic_deleted_while_a_partition_loads_takes_its_offsets_along_too() -
     here.service.load(0, here.store.load(0), here.now)
     here.settle()
     assert here.fetch("grp") == {BAR0: 2}
+
+
+def test_a_pass_over_many_offsets_is_made_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets, "IN_A_STEP", 12)
+    here = coordinator()
+    for number in range(10):
+        here.commit(f"g{number}", {FOO0: 1, BAR0: 1})
+    here.advance(RETENTION - 1)
+    begin = here.service.next_deadline()
+    groups = []
+    while here.service.next_deadline() < begin + PASS:
+        here.now = here.service.next_deadline()
+        here.service.fire(here.now)
+        here.settle()
+        groups.append(len(here.service.groups))
+        # A commit counts until its group has its turn, and a group that comes during a pass waits for the next one.
+        if len(groups) < 3:
+            here.commit("g9" if len(groups) == 1 else "new", {BAR0: 2})
+    # Four groups with two offsets each end a step, or two after a commit, which has to be read.
+    assert groups == [6, 4, 3, 2]
+    assert here.fetch("g9") == {BAR0: 2}
+    assert here.now == pytest.approx(begin + 3 * offsets.STEP_SECONDS)
+    assert here.service.next_deadline() == here.now + PASS
 
 
 def test_expired_offsets_are_traced_and_counted() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,12 +37,12 @@ steps = st.lists(
 )
 
 
-@given(steps, st.integers(1, 5))
+@given(steps, st.integers(1, 50))
 def test_a_store_loads_the_last_value_of_each_key(actions: list[tuple[str, int]], limit: int) -> None:
     store = MemoryStore()
     expected: dict[OffsetCommitKey, int] = {}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(recent_commits, "MAX_COMMITS", limit)
+        patched.setattr(recent_commits, "MOST", limit)
         for offset, (step, which) in enumerate(actions):
             if step in ("commit", "repeat"):
                 store.write([(3, None, values_of(PLACES[which], offset, repeats=step == "repeat"))])
@@ -58,12 +60,47 @@ def test_a_store_loads_the_last_value_of_each_key(actions: list[tuple[str, int]]
 
 
 def test_a_commit_takes_the_place_of_the_one_before_with_the_same_keys() -> None:
-    commits = RecentCommits()
-    for offset in range(5 * recent_commits.MAX_COMMITS):
+    stored: dict[OffsetCommitKey, OffsetCommitValue] = {}
+    commits = RecentCommits(stored.__setitem__)
+    for offset in range(recent_commits.MOST):
         commits.add(values_of(PLACES[offset % 3], offset))
+    assert stored == {}
     assert len(commits._by_places) == 3
-    for offset in range(5 * recent_commits.MAX_COMMITS):
+    for offset in range(recent_commits.MOST):
         commits.add(values_of(dict(PLACES[3]), offset))
-    assert len(commits._by_places) <= recent_commits.MAX_COMMITS
-    assert {key: value.of(key).offset for key, value in commits.take().items()} == dict.fromkeys(KEYS, offset)
+    assert len(commits._by_places) < recent_commits.MOST / 4
+    commits.flush()
+    assert {key: value.offset for key, value in stored.items()} == dict.fromkeys(KEYS, offset)
     assert not commits
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_a_reader_waits_for_few_offsets_however_many_there_are(repeats: bool) -> None:
+    stored: list[OffsetCommitKey] = []
+    commits = RecentCommits(lambda key, value: stored.append(key))
+    for number in range(1000):
+        keys = [OffsetCommitKey(f"g{number}", "t", index) for index in range(100)]
+        commits.add(values_of(dict(zip(keys, range(100), strict=True)), 5, repeats=repeats))
+    assert 100_000 - len(stored) <= recent_commits.MOST
+    commits.flush()
+    assert len(stored) == len(set(stored)) == 100_000
+
+
+class Text(str):
+    """A text that can be counted as long as it lives."""
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_an_offset_that_lives_keeps_no_other_of_its_commit(repeats: bool) -> None:
+    store, alive = MemoryStore(), WeakSet[Text]()
+    commits, size = 300, 100
+    for number in range(commits):
+        keys = [OffsetCommitKey("g", "t", index) for index in (*range(1, size), size + number)]
+        texts = [Text(f"{number} {key.partition}".ljust(4096)) for key in keys]
+        alive |= texts
+        values = values_of(dict(zip(keys, range(size), strict=True)), number, repeats=repeats)
+        store.write([(3, None, values._replace(metadata=texts))])
+        del texts, values
+        # Those that live, and the commits that are not stored one by one yet.
+        assert len(alive) <= number + size + recent_commits.MOST * 64 / 4096 + size
+    assert len(list(store.load(3))) == len(alive) == commits + size - 1

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
@@ -26,7 +27,7 @@ from kafka_shim.conformance.clients.client_processes import (
     all_of,
 )
 from kafka_shim.relay.groups import Event
-from kafka_shim.relay.proxied_connection import MAX_IN_FLIGHT
+from kafka_shim.relay.proxied_connection import MAX_IN_FLIGHT, ProxiedConnection
 from kafka_shim.relay.record import Record
 from kafka_shim.relay.relay import Relay
 from kafka_shim.trace.schema import problems
@@ -106,8 +107,9 @@ def test_clients_reach_a_relay_at_an_ipv6_address(tmp_path: Path) -> None:
 async def relayed(
     broker: Callable[[trio.SocketStream], Awaitable[None]],
     write: Callable[[list[Event], float], None] = lambda events, now: None,
+    relays: list[Relay] | None = None,
 ) -> AsyncIterator[Callable[[], Awaitable[trio.SocketStream]]]:
-    """Yield a function that connects a client to `broker` through a relay."""
+    """Yield a function that connects a client to `broker` through a relay, which is added to `relays`."""
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         nursery.start_soon(trio.serve_listeners, broker, listeners)
@@ -115,6 +117,8 @@ async def relayed(
         record = Record(write, trio.current_time)
         relay = Relay(upstream, "127.0.0.1", 0, "127.0.0.1", record, trio.current_time)
         await nursery.start(relay.run)
+        if relays is not None:
+            relays.append(relay)
 
         async def connect() -> trio.SocketStream:
             return await trio.open_tcp_stream("127.0.0.1", relay.port)
@@ -213,6 +217,39 @@ async def test_a_closed_side_closes_the_other() -> None:
         await client.send_all(heartbeat(1))
         with trio.fail_after(5):
             assert await client.receive_some(1) == b""
+
+
+async def test_exception_of_a_connection_ends_it_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broker(stream: trio.SocketStream) -> None:
+        async for _ in stream:
+            await stream.send_all(b"answer")
+
+    read = ProxiedConnection.from_client
+
+    def mistaken(connection: ProxiedConnection, data: bytes) -> bytes:
+        if data == b"wrong":
+            raise ValueError("a mistake")
+        return read(connection, data)
+
+    monkeypatch.setattr(ProxiedConnection, "from_client", mistaken)
+    monkeypatch.setattr(ProxiedConnection, "from_broker", lambda self, data: [data])
+    relays: list[Relay] = []
+    async with relayed(broker, relays=relays) as connect:
+        before = await connect()
+        await before.send_all(heartbeat(1))
+        assert await before.receive_some(100) == b"answer"
+        for _ in range(2):
+            unlucky = await connect()
+            await unlucky.send_all(b"wrong")
+            assert await unlucky.receive_some(1) == b""
+        for client in (before, await connect()):
+            await client.send_all(heartbeat(2))
+            assert await client.receive_some(100) == b"answer"
+        assert relays[0].failures.by_border == {"connection": 2}
+        assert relays[0].connections == 2
+    assert [record.exc_info is not None for record in caplog.records] == [True, False]
 
 
 async def test_clients_of_a_dead_broker_are_closed() -> None:

@@ -118,6 +118,22 @@ async def test_effects_after_a_batch_run_without_another_request_once_a_tick_has
     store.close()
 
 
+async def test_tick_that_raised_is_tried_again_though_the_clock_was_moved(monkeypatch: Patch) -> None:
+    made = cluster(topics={"orders": 1})
+    wire, ticks = Wire(made), made.ticks
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ticks.run)
+        await trio.testing.wait_all_tasks_blocked()
+        monkeypatch.setattr(made.durability, "settle", once(made.durability.settle))
+        wire.receive(request(commit("g"), 7), made.clock())
+        assert wire.sent == b""
+        ticks.rearm()
+        await until_in_trio(lambda: wire.sent)
+        nursery.cancel_scope.cancel()
+    assert wire.answer(OffsetCommitResponse, 7)[1].topics[0].partitions[0].error_code == 0
+    assert caught(wire) == {"tick": 1}
+
+
 async def test_probe_that_raises_is_followed_by_the_next(
     monkeypatch: Patch, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -264,6 +280,21 @@ def test_new_connection_that_raises_is_refused_alone(
             with Client(server.bootstrap, wrap) as after:
                 assert after.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
         assert server.call(lambda: server.server.cluster.failures.by_border) == {"accept": 1}
+
+
+@pytest.mark.parametrize("epoll", [True, False])
+def test_connection_that_cannot_be_counted_leaves_nothing_behind(monkeypatch: Patch, epoll: bool) -> None:
+    with CoordinatorServer(server_config=ServerConfig(epoll=epoll)) as server, Client(server.bootstrap) as before:
+        assert before.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+        with monkeypatch.context() as patch:
+            patch.setattr(Admission, "enter", mistaken)
+            with pytest.raises((EOFError, OSError)), Client(server.bootstrap) as unlucky:
+                unlucky.ask(ListGroupsRequest(), 0, ListGroupsResponse)
+        cluster = server.server.cluster
+        assert server.call(lambda: (cluster.failures.by_border, len(list(cluster.sessions())))) == ({"accept": 1}, 1)
+        with Client(server.bootstrap) as after:
+            assert after.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+            assert before.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
 
 
 def test_admission_that_raises_ends_no_server_and_accepts_later(monkeypatch: Patch) -> None:

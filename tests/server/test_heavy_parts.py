@@ -16,6 +16,8 @@ from kafka_shim.apis.describe_producers import DescribeProducersRequest, TopicRe
 from kafka_shim.apis.describe_share_group_offsets import DescribeShareGroupOffsetsRequest, RequestGroup, RequestTopic
 from kafka_shim.apis.describe_transactions import DescribeTransactionsRequest
 from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_shim.apis.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafka_shim.apis.list_transactions import ListTransactionsRequest
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -24,7 +26,8 @@ from kafka_shim.apis.share_group_describe import ShareGroupDescribeRequest
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_shim.apis.wire import Message
 from kafka_shim.conformance.record_batch import record_batch
-from kafka_shim.server import division, handlers
+from kafka_shim.server import division, handlers, listings
+from tests.server.turns import Turns
 from tests.server.wire import Wire, cluster, request
 
 PARTITIONS = 6
@@ -39,8 +42,9 @@ def served() -> Wire:
     wire.receive(request(ConsumerGroupHeartbeatRequest("c", "m", 0, None, None, 60_000, ["t"], topic_partitions=[]), 1))
     wire.receive(request(ShareGroupHeartbeatRequest("s", "m", 0, subscribed_topic_names=[*"tuvwx"]), 1))
     wire.answers()
-    wire.receive(request(InitProducerIdRequest("id", 60_000), 4))
-    producer = wire.answer(InitProducerIdResponse, 4)[1]
+    for name in ("other", "last", "id"):
+        wire.receive(request(InitProducerIdRequest(name, 60_000), 4))
+        producer = wire.answer(InitProducerIdResponse, 4)[1]
     of_topic = [AddPartitionsToTxnTopic("t", list(range(PARTITIONS)))]
     added = AddPartitionsToTxnTransaction("id", producer.producer_id, producer.producer_epoch, False, of_topic)
     wire.receive(request(AddPartitionsToTxnRequest([added]), 5))
@@ -78,6 +82,8 @@ REQUESTS: list[tuple[Message, int, int]] = [
         2,
     ),
     (MetadataRequest(None), 9, 2),
+    (ListGroupsRequest(), 5, 2),
+    (ListGroupsRequest(["empty", "STABLE"], ["Consumer", "share"]), 5, 2),
     (ConsumerGroupDescribeRequest(["c", "none", "g"]), 1, 2),
     (ShareGroupDescribeRequest(["s", "none"]), 1, 2),
     (DescribeGroupsRequest(["c", "g"]), 5, 2),
@@ -91,6 +97,7 @@ REQUESTS: list[tuple[Message, int, int]] = [
     ),
     (DescribeProducersRequest([TopicRequest("t", [0]), TopicRequest("u", [0])]), 0, 2),
     (DescribeTransactionsRequest(["id", "none"]), 0, 2),
+    (ListTransactionsRequest(["Ongoing", "None"]), 1, 2),
 ]
 
 
@@ -109,7 +116,22 @@ def test_few_elements_with_heavy_answers_are_divided(
     count, at_once = answer(message, version, wire)
     assert count == 1, "light answers are made at once"
     monkeypatch.setattr(division, "HEAVY", PARTITIONS - 1)
+    monkeypatch.setattr(listings, "LISTED", 2)
     assert answer(message, version, wire) == (parts, at_once)
+
+
+def test_a_group_that_goes_while_others_are_listed_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = served()
+    monkeypatch.setattr(listings, "LISTED", 1)
+    turns, groups = Turns(wire), wire.cluster.nodes[1].groups
+    *first, last = groups.group_ids()
+    wire.receive(request(ListGroupsRequest(), 5))
+    assert wire.sent == b""
+    del groups.groups[last]
+    turns.all()
+    listed = wire.answer(ListGroupsResponse, 5)[1]
+    assert listed.error_code == 0
+    assert [group.group_id for group in listed.groups] == first
 
 
 def test_a_part_with_too_long_an_answer_ends_the_connection(

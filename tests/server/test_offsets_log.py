@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -15,17 +18,27 @@ from kafka_shim.apis.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from kafka_shim.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.offsets import EARLIEST, LATEST
 from kafka_shim.persistence.batch import Record, read_batch
 from kafka_shim.persistence.keys import encode_key
+from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
 from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.server import offsets_log
+from kafka_shim.server.cluster import Cluster
+from kafka_shim.server.offsets_log import AT_ONCE
 from kafka_shim.testing import CoordinatorServer
 from tests.server.test_durability import SlowStore, commit, error_of, running
 from tests.server.test_failures import mistaken, once
+from tests.server.turns import Turns
 from tests.server.wire import Wire, cluster, request
 from tests.waiting import until_in_trio as until
 
@@ -179,6 +192,144 @@ def test_a_large_log_is_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(offset == committed for offset, _, committed in found)
 
 
+class Growing:
+    """A log of many offsets, in turns that the test takes. `encoded` counts the values that were encoded."""
+
+    PARTITIONS = 3 * AT_ONCE
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, store: MemoryStore | None = None) -> None:
+        self.cluster: Cluster = cluster(store, topics={"orders": self.PARTITIONS})
+        self.cluster.topics.ensure_offsets_topic()
+        self.groups, self.reader = Wire(self.cluster), Wire(self.cluster)
+        self.turns = Turns(self.groups, self.reader)
+        assert self.cluster.offsets_logs is not None
+        self.cluster.offsets_logs.take_turns = self.turns.add
+        self.encoded = 0
+        encode = offsets_log.encode_value
+
+        def counted(key: object, value: object) -> bytes:
+            self.encoded += 1
+            return encode(key, value)
+
+        monkeypatch.setattr(offsets_log, "encode_value", counted)
+
+    def commit(self, offset: int, partitions: int = PARTITIONS) -> None:
+        """Commit this offset for many partitions."""
+        every = [OffsetCommitRequestPartition(index, offset) for index in range(partitions)]
+        asked = OffsetCommitRequest("billing", topics=[OffsetCommitRequestTopic("orders", partitions=every)])
+        self.groups.receive(request(asked, 8))
+        (topic,) = self.groups.answer(OffsetCommitResponse, 8)[1].topics
+        assert {each.error_code for each in topic.partitions} == {0}
+
+    def read(self) -> list[tuple[OffsetCommitKey, int | None]]:
+        """Read the whole log; return the key and the offset of each record."""
+        found: list[tuple[OffsetCommitKey, int | None]] = []
+        self.turns.all()
+        at, end = ends(self.reader)
+        while at < end:
+            fetch(self.reader, at)
+            self.turns.all()
+            for place, key, offset in read(answered(self.reader)):
+                assert isinstance(key, OffsetCommitKey)
+                found.append((key, offset))
+                at = place + 1
+        return found
+
+
+def test_a_large_log_begins_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    keys = [OffsetCommitKey("billing", "orders", index) for index in range(Growing.PARTITIONS)]
+    store.write([(PARTITION, key, OffsetCommitValue(5)) for key in keys])
+    made = Growing(monkeypatch, store)
+    fetch(made.reader, 0)
+    assert answered(made.reader).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert made.encoded == AT_ONCE
+    # Another client asks again, and a commit comes, before the log has begun.
+    fetch(made.reader, 0)
+    assert answered(made.reader).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    made.commit(6, 1)
+    assert made.encoded == AT_ONCE
+    made.turns.all()
+    found = made.read()
+    assert made.encoded == Growing.PARTITIONS + 1
+    assert found == [*((key, 5) for key in keys), (keys[0], 6)]
+
+
+def test_large_commits_reach_the_log_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Growing(monkeypatch)
+    assert ends(made.reader) == (0, 0)
+    for offset in (5, 6, 7):
+        made.commit(offset)
+    assert made.encoded == AT_ONCE
+    made.turns.all()
+    # While the log was behind, the newest commit has replaced the one before.
+    assert made.encoded == 2 * Growing.PARTITIONS
+    found = made.read()
+    assert len(found) == 2 * Growing.PARTITIONS
+    assert set(dict(found).values()) == {7}
+    made.commit(8, 1)
+    assert made.read()[-1] == (BILLING, 8)
+
+
+def test_many_logs_begin_with_as_many_records_at_once_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    for index in range(3):
+        keys = [OffsetCommitKey(f"g{index}", "orders", each) for each in range(AT_ONCE)]
+        store.write([(index, key, OffsetCommitValue(5)) for key in keys])
+    made = Growing(monkeypatch, store)
+    monkeypatch.setattr(offsets_log, "PAUSE", inf)
+    every = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20) for index in range(3)]
+    made.reader.receive(request(FetchRequest(max_bytes=1 << 24, topics=[FetchTopic(TOPIC, partitions=every)]), 11))
+    assert made.encoded == AT_ONCE
+    made.turns.all()
+    assert made.encoded == 3 * AT_ONCE
+
+
+def test_log_that_fails_in_a_turn_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Growing(monkeypatch)
+    assert ends(made.reader) == (0, 0)
+    fetch(made.reader, 0, wait_ms=10_000)
+    made.commit(5)
+    assert answered(made.reader).error_code == 0
+    fetch(made.reader, AT_ONCE, wait_ms=10_000)
+    monkeypatch.setattr(offsets_log, "write_batch", once(offsets_log.write_batch))
+    made.turns.all()
+    assert made.cluster.failures.by_border == {"log": 1}
+    assert answered(made.reader).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert dict(made.read()) == {OffsetCommitKey("billing", "orders", each): 5 for each in range(Growing.PARTITIONS)}
+
+
+def test_settings_of_a_topic_bound_no_log_of_groups() -> None:
+    made = cluster(topics={"orders": 1})
+    topic = made.topics.ensure_offsets_topic()
+    groups, reader = Wire(made), Wire(made)
+    assert ends(reader) == (0, 0)
+    made.topics.configure(topic, {**topic.configs, "retention.bytes": "1"})
+    made.topics.apply_all_settings()
+    for offset in (5, 6):
+        groups.receive(commit(offset))
+        groups.answers()
+    assert ends(reader) == (0, 2)
+
+
+def test_log_of_a_deleted_topic_gets_no_records() -> None:
+    made = cluster(topics={"orders": 1})
+    topic = made.topics.ensure_offsets_topic()
+    groups, reader = Wire(made), Wire(made)
+    groups.receive(commit(5))
+    groups.answers()
+    assert ends(reader) == (0, 1)
+    made.topics.delete(topic)
+    groups.receive(commit(6))
+    assert error_of(groups) == 0
+    assert topic.partitions[PARTITION].log.end_offset == 1
+    assert made.durability.on_durable is None
+    made.topics.ensure_offsets_topic()
+    assert ends(reader) == (0, 1)
+    fetch(reader, 0)
+    assert read(answered(reader)) == [(0, BILLING, 6)]
+
+
 async def test_clients_try_again_until_a_slow_store_was_read() -> None:
     store = SlowStore()
     store.let_go(1000)
@@ -198,6 +349,40 @@ async def test_clients_try_again_until_a_slow_store_was_read() -> None:
         groups.receive(commit(6), made.clock())
         await until(lambda: reader.sent)
         assert read(answered(reader)) == [(1, BILLING, 6)]
+
+
+async def test_batches_are_written_while_a_large_store_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets_log, "PAGE", 10)
+    store = SlowStore()
+    store.let_go(1000)
+    keys = [OffsetCommitKey("billing", "orders", index) for index in range(25)]
+    store.write([(PARTITION, key, OffsetCommitValue(5)) for key in keys])
+    async with running(store) as made:
+        made.topics.ensure_offsets_topic()
+        groups, reader = Wire(made), Wire(made)
+        pages = []
+        nothing_under_way = made.durability.nothing_under_way
+
+        @asynccontextmanager
+        async def counted() -> AsyncIterator[None]:
+            if pages:
+                # A batch comes between two pages, and waits for none but the one before.
+                groups.receive(commit(5 + len(pages)), made.clock())
+                await until(lambda: groups.sent)
+                assert error_of(groups) == 0
+            async with nothing_under_way():
+                pages.append(1)
+                yield
+
+        monkeypatch.setattr(made.durability, "nothing_under_way", counted)
+        fetch(reader, 0)
+        assert answered(reader).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        partition = made.topics.ensure_offsets_topic().partitions[PARTITION]
+        await until(lambda: partition.begin_log is None)
+        fetch(reader, 0)
+        found = [(key, offset) for _, key, offset in read(answered(reader))]
+        assert len(pages) == 3
+        assert found == [*((key, 5) for key in keys), (BILLING, 7)]
 
 
 def test_a_log_begins_again_at_later_offsets_after_another_process_has_written() -> None:

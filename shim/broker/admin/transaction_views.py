@@ -5,7 +5,7 @@ Sources: KIP-664, KIP-994, KIP-1152; Kafka's TransactionCoordinator and ReplicaM
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kafka_shim.apis.describe_producers import (
@@ -60,11 +60,20 @@ class TransactionViews:
             transaction_states=[self._state(each) for each in request.transactional_ids]
         )
 
+    def ids(self) -> Sequence[tuple[int, str]]:
+        """Return all transactional ids, each after its partition of `__consumer_offsets`."""
+        return [(partition, each) for partition, shard in self._groups.shards.items() for each in shard.transactions]
+
     def list_ids(
-        self, request: ListTransactionsRequest, now: float, exchange: object
+        self,
+        request: ListTransactionsRequest,
+        now: float,
+        exchange: object,
+        ids: Sequence[tuple[int, str]] | None = None,
     ) -> ListTransactionsResponse | Parked:
-        """List the ids that pass all filters. COORDINATOR_LOAD_IN_PROGRESS (14) while any are loaded,
-        INVALID_REGULAR_EXPRESSION (128). Parks the `exchange` if matching may take long."""
+        """List the ids that pass all filters: those of `ids` that there are, or all. COORDINATOR_LOAD_IN_PROGRESS (14)
+        instead of all while any are loaded, INVALID_REGULAR_EXPRESSION (128). Parks the `exchange` if matching may take
+        long."""
         states = {*STATES.values(), *_STATES_WITHOUT_ID}
         response = ListTransactionsResponse(
             unknown_state_filters=[each for each in request.state_filters if each not in states]
@@ -76,18 +85,19 @@ class TransactionViews:
             except RegexError:
                 response.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
                 return response
-        if "loading" in self._groups.partitions().values():
+        if ids is None and self._groups.is_loading:
             response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return response
         filters = _Filters(
             frozenset(request.state_filters), frozenset(request.producer_id_filters), request.duration_filter
         )
-        for shard in self._groups.shards.values():
-            for transactional_id, transaction in shard.transactions.items():
-                if filters.accept(transaction, shard.wall_ms(now)):
-                    response.transaction_states.append(
-                        ListedTransaction(transactional_id, transaction.producer_id, STATES[transaction.status])
-                    )
+        for partition, transactional_id in self.ids() if ids is None else ids:
+            shard = self._groups.shards.get(partition)
+            transaction = None if shard is None else shard.transactions.get(transactional_id)
+            if shard is not None and transaction is not None and filters.accept(transaction, shard.wall_ms(now)):
+                response.transaction_states.append(
+                    ListedTransaction(transactional_id, transaction.producer_id, STATES[transaction.status])
+                )
         if not pattern:
             return response
         outbox = self._groups.outbox
