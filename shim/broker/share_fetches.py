@@ -52,9 +52,6 @@ _LOOK: Final = 10
 """Work of a look at a parked fetch."""
 _MOST_GONE: Final = 1_000
 """Ends of waits for fetches that are gone, beside twice those of the others."""
-MOST_PARTITIONS: Final = 10_000
-"""Partitions of a share session at most: its first request looks at all of them at once, and each of its requests may
-be answered with an error for each."""
 
 
 def _batches(
@@ -171,7 +168,7 @@ class ShareFetchApi:
                     session.add((topic.topic_id, each.partition_index), name)
             for gone in request.forgotten_topics_data:
                 session.forget((gone.topic_id, index) for index in gone.partitions)
-            if len(session.topics) > MOST_PARTITIONS:
+            if request.topics and self.sessions.is_too_large(session):
                 return self._too_large(session, now)
         acknowledged = self.partitions.acknowledge(
             session,

@@ -13,6 +13,12 @@ from typing import Final, Protocol
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, next_epoch
 
+MOST_PARTITIONS: Final = 10_000
+"""Partitions of all share sessions of a connection at most: the first request of a session looks at all of them at
+once, each request may be answered with an error for each, and the end of the connection lets them go."""
+MAX_SIZE: Final = 200_000
+"""Partitions of all share sessions of a broker at most."""
+
 Spot = tuple[bytes, int]
 """A partition by topic id and index."""
 
@@ -40,12 +46,13 @@ class Watch(Protocol):
 
 
 class ShareSession:
-    """One session. `epoch` is that of the next request. `topics` has the topic name of each partition, None while the
-    id has no topic, in the order of turns; `places` has growing numbers in the same order."""
+    """One of the `sessions`. `epoch` is that of the next request. `topics` has the topic name of each partition, None
+    while the id has no topic, in the order of turns; `places` has growing numbers in the same order."""
 
-    __slots__ = ("_next_place", "connection", "epoch", "group_id", "member_id", "places", "topics", "watch")
+    __slots__ = ("_next_place", "_sessions", "connection", "epoch", "group_id", "member_id", "places", "topics", "watch")
 
-    def __init__(self, group_id: str, member_id: str, connection: object) -> None:
+    def __init__(self, sessions: ShareSessions, group_id: str, member_id: str, connection: object) -> None:
+        self._sessions = sessions
         self.group_id = group_id
         self.member_id = member_id
         self.connection = connection
@@ -59,6 +66,7 @@ class ShareSession:
         """Add a partition, if it is new."""
         if spot not in self.topics:
             self.topics[spot] = name
+            self._sessions.size += 1
             self._give_place(spot)
             if self.watch is not None:
                 self.watch.note(spot)
@@ -77,15 +85,17 @@ class ShareSession:
         for spot in spots:
             if spot in self.topics:
                 del self.topics[spot], self.places[spot]
+                self._sessions.size -= 1
                 if self.watch is not None:
                     self.watch.forget(spot)
 
 
 class ShareSessions:
-    """The sessions of one broker, at most `slots` of them."""
+    """The sessions of one broker, at most `slots` of them, with `size` partitions together."""
 
     def __init__(self, slots: int) -> None:
         self.slots: Final = slots
+        self.size = 0
         self._by_member: dict[tuple[str, str], ShareSession] = {}
         self._by_connection: dict[object, dict[tuple[str, str], ShareSession]] = {}
         self._by_group: Counter[str] = Counter()
@@ -102,7 +112,7 @@ class ShareSessions:
             self._remove(old)
         if len(self._by_member) >= self.slots:
             raise SessionError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-        session = ShareSession(group_id, member_id, connection)
+        session = ShareSession(self, group_id, member_id, connection)
         self._by_member[group_id, member_id] = session
         self._by_connection.setdefault(connection, {})[group_id, member_id] = session
         self._by_group[group_id] += 1
@@ -120,6 +130,11 @@ class ShareSessions:
         else:
             session.epoch = next_epoch(epoch)
         return session
+
+    def is_too_large(self, session: ShareSession) -> bool:
+        """Return True if the sessions of its connection, or all, have too many partitions with this one."""
+        of_connection = self._by_connection[session.connection].values()
+        return self.size > MAX_SIZE or sum(len(each.topics) for each in of_connection) > MOST_PARTITIONS
 
     def has(self, group_id: str) -> bool:
         """Return True if a group has a session."""
@@ -150,6 +165,7 @@ class ShareSessions:
 
     def _remove(self, session: ShareSession) -> None:
         key = session.group_id, session.member_id
+        self.size -= len(session.topics)
         if session.watch is not None:
             session.watch.end()
         del self._by_member[key]

@@ -1,8 +1,9 @@
 """End of a tick: flush records, then replies, then events; run due timers.
 
 Records go to the store before the answers that show them. A due timer fires before a request that came later. If the
-process itself stood still, timely requests lie in the sockets, so these are read first. A timer that raises costs its
-partition a load, and the others nothing.
+process itself stood still, timely requests lie in the sockets, so these are read first. To know of it, the process
+wakes up `STOOD_STILL` before a timer is due: a wake-up that comes that late shows a standstill. A timer that raises
+costs its partition a load, and the others nothing.
 """
 
 from __future__ import annotations
@@ -27,10 +28,8 @@ from kafka_shim.server.node import Node
 TIMER_GRAIN: Final = 0.001
 """Seconds that timers may be late, as in Kafka's own timer."""
 
-
 STOOD_STILL: Final = 0.1
-"""A timer this many seconds late, or later, is late because the process stood still: for longer than that, since it may
-have stood still before the timer was due."""
+"""A wake-up this many seconds late, or later, is late because the process stood still."""
 READING: Final = 0.1
 """Seconds to read the sockets after a standstill, before timers fire."""
 RETRY: Final = 0.05
@@ -88,13 +87,16 @@ class Ticks:
             # The rest is still in the outbox, and there may be no other request that hands it on.
             self._retry_at = now + RETRY
         if outbox.events:
-            self._events.publish(now)
+            try:
+                self._events.publish(now)
+            except Exception as error:
+                self._failures.note(Border.LISTENER, "the trace events of a tick", error)
         deadline = self.next_deadline()
         if self._retry_at < deadline:
             deadline = self._retry_at
         if deadline < self.wake_at:
             self.wake_at = deadline
-            self._sleep.deadline = self._trio_time(deadline)
+            self._sleep.deadline = self._wake_up(deadline)
 
     def fire(self, now: float) -> None:
         """Run due timers, and settle."""
@@ -162,17 +164,23 @@ class Ticks:
         while True:
             self.wake_at = min(self.next_deadline(), self._retry_at)
             with trio.CancelScope() as self._sleep:
-                self._sleep.deadline = self._trio_time(self.wake_at)
+                self._sleep.deadline = self._wake_up(self.wake_at)
                 await trio.sleep_forever()
             if self._stood_still():
                 await trio.sleep(READING)
-            self.fire(self._clock())
+            if self.wake_at <= self._clock():
+                self.fire(self._clock())
 
     def rearm(self) -> None:
         """Compute the wake-up time again, because the clock was stopped, put forward or resumed."""
         self.wake_at = min(self.next_deadline(), self._retry_at)
-        self._sleep.deadline = self._trio_time(self.wake_at)
+        self._sleep.deadline = self._wake_up(self.wake_at)
 
-    def _trio_time(self, deadline: float) -> float:
-        """Return the wake-up time on trio's clock, rounded so that timers within a millisecond fire together."""
-        return trio.current_time() + max(deadline - self._clock(), 0.0) + TIMER_GRAIN
+    def _wake_up(self, deadline: float) -> float:
+        """Return the time on trio's clock of the wake-up before a deadline, or at it when it is near; rounded so that
+        timers within a millisecond fire together.
+        """
+        seconds = max(deadline - self._clock(), 0.0)
+        if seconds > 2 * STOOD_STILL:
+            seconds -= STOOD_STILL
+        return trio.current_time() + seconds + TIMER_GRAIN

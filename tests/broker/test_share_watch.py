@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_shim.apis.share_fetch import FetchPartition, FetchTopic
+from kafka_shim.apis.share_fetch import FetchPartition, FetchTopic, ForgottenTopic
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.share_partitions import SharePartitions
 from kafka_shim.groups.interface import PARKED
@@ -138,7 +138,7 @@ def test_nothing_is_watched_after_the_session(cluster: Shared, member: Sharer) -
 
 
 def test_session_that_grows_too_large_ends(cluster: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_shim.broker.share_fetches.MOST_PARTITIONS", 3)
+    monkeypatch.setattr("kafka_shim.broker.share_sessions.MOST_PARTITIONS", 3)
     member, other = cluster.member("a", 0, 1, 2), cluster.member("b")
     cluster.send("t", 0, batch(b"a"))
     assert acquired(member.fetch()) == [(0, 0, 0, 1)]
@@ -149,3 +149,25 @@ def test_session_that_grows_too_large_ends(cluster: Shared, monkeypatch: pytest.
     assert token is other
     assert acquired(answer) == [(0, 0, 0, 2)]
     assert member.fetch().error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+def test_sessions_of_a_connection_are_too_large_together(cluster: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_shim.broker.share_sessions.MOST_PARTITIONS", 3)
+    one = cluster.member("a", 0, 1)
+    two = cluster.member("b", 0, 1, connection=one.connection)
+    assert one.fetch(max_wait_ms=0).error_code == 0
+    assert two.fetch(max_wait_ms=0).error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert one.fetch(max_wait_ms=0).error_code == 0
+    assert cluster.member("c", 0, 1).fetch(max_wait_ms=0).error_code == 0, "it has a connection of its own"
+
+
+def test_all_sessions_are_too_large_together(cluster: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_shim.broker.share_sessions.MAX_SIZE", 3)
+    one, two = cluster.member("a", 0, 1), cluster.member("b", 0, 1)
+    assert one.fetch(max_wait_ms=0).error_code == 0
+    assert two.fetch(max_wait_ms=0).error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    forgotten = [ForgottenTopic(cluster.topic.id, [1])]
+    assert one.fetch(max_wait_ms=0, forgotten_topics_data=forgotten).error_code == 0
+    assert two.fetch(epoch=0, max_wait_ms=0).error_code == 0, "a forgotten partition makes room"
+    cluster.broker.disconnected(one.connection)
+    assert cluster.member("c", 0).fetch(max_wait_ms=0).error_code == 0

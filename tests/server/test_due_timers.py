@@ -59,7 +59,9 @@ WITHOUT_EPOLL = "from kafka_shim.server import reactor; reactor.AVAILABLE = Fals
 
 
 @pytest.mark.parametrize(
-    ("stood_still_s", "first"), [(1.3, ""), (2.0, ""), (1.3, WITHOUT_EPOLL)], ids=["1.3", "2.0", "without epoll"]
+    ("stood_still_s", "first"),
+    [(1.05, ""), (1.3, ""), (2.0, ""), (1.05, WITHOUT_EPOLL), (1.3, WITHOUT_EPOLL)],
+    ids=["1.05", "1.3", "2.0", "1.05 without epoll", "1.3 without epoll"],
 )
 def test_heartbeat_in_the_socket_saves_its_member_when_the_process_stood_still(
     tmp_path: Path, stood_still_s: float, first: str

@@ -32,6 +32,7 @@ from kafka_shim.groups.service import offsets
 from kafka_shim.groups.shard import Shard
 from kafka_shim.persistence import records
 from kafka_shim.persistence.sqlite import SqliteStore
+from kafka_shim.server import events
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.exchange import Exchange
@@ -302,10 +303,20 @@ async def test_listener_that_raises_is_counted_and_others_hear(monkeypatch: Patc
     wire = Wire(cluster())
     heard: list[str] = []
     wire.cluster.events.listen(mistaken)
-    wire.cluster.events.listen(lambda events, now: heard.extend(each["event"] for each in events))
+    wire.cluster.events.listen(lambda told, now: heard.extend(each["event"] for each in told))
     in_group(wire)
     assert heard
     assert caught(wire)["listener"] > 0
+
+
+async def test_event_without_a_form_is_counted_and_requests_are_served(monkeypatch: Patch) -> None:
+    wire = Wire(cluster())
+    wire.cluster.events.listen(lambda told, now: None)
+    monkeypatch.setattr(events, "is_of_request", mistaken)
+    wire.cluster.events.listen(lambda told, now: None, requests=False)
+    in_group(wire)
+    assert caught(wire)["listener"] > 0
+    assert is_served(wire)
 
 
 async def test_tick_that_raises_is_counted(monkeypatch: Patch) -> None:
