@@ -98,7 +98,7 @@ from kafka_shim.groups.epochs.requests import check_not_blank
 from kafka_shim.groups.interface import PARKED, Parked, Refusal, TransactionSupportedOperation
 from kafka_shim.groups.streams.heartbeat import Answer as StreamsAnswer
 from kafka_shim.groups.streams.heartbeat import refused as streams_heartbeat_refused
-from kafka_shim.server.division import PART, divide, divide_together, is_heavy
+from kafka_shim.server.division import HEAVY, PART, divide, divide_together, is_heavy
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.parts import MAX_ANSWER_BYTES
 from kafka_shim.server.refusals import AnswerTooLongError
@@ -109,6 +109,9 @@ _UNKNOWN_TOPIC_OR_PARTITION: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 MAX_CREATED: Final = 10_000
 """Partitions that one request may create: `ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`."""
+
+MANY_GROUPS: Final = 5_000
+"""Groups from which on a new topic is a part by itself, since each group hears of it."""
 
 _MANY_PARTITIONS: Final = 1000
 """The answer of OffsetFetch to fewer partitions is not measured before it is encoded."""
@@ -474,10 +477,12 @@ def metadata_parts(request: MetadataRequest, call: Exchange) -> Iterator[Metadat
         every = call.broker.topics.all()
         return _all_topics(request, every) if len(every) > PART or is_heavy(every, _partitions) else None
 
+    of_new = 0 if len(call.groups.groups) < MANY_GROUPS else HEAVY
+
     def weigh(topic: MetadataRequestTopic) -> int:
         catalogue = call.broker.topics
         existing = catalogue.named(topic.name) if topic.name else catalogue.with_id(topic.topic_id)
-        return 0 if existing is None else _partitions(existing)
+        return of_new if existing is None else _partitions(existing)
 
     if len(topics) < 2 or (len(topics) <= PART and not is_heavy(topics, weigh)):
         return None
@@ -505,9 +510,10 @@ def create_topics_parts(request: CreateTopicsRequest, call: Exchange) -> Iterato
     """Divide a request for many topics. A request for too many partitions is refused as a whole. Processes that share
     topics make all changes of a request at once."""
     broker = call.broker
-    if len(request.topics) <= PART or broker.shared is not None or Admin(broker.topics).creates_too_many(request):
+    size = PART if len(call.groups.groups) < MANY_GROUPS else 1
+    if len(request.topics) <= size or broker.shared is not None or Admin(broker.topics).creates_too_many(request):
         return None
-    return divide_together(request, "topics", request.topics, lambda topic: topic.name)
+    return divide_together(request, "topics", request.topics, lambda topic: topic.name, size=size)
 
 
 def topic_pages_parts(

@@ -11,6 +11,7 @@ from kafka_shim.apis.add_partitions_to_txn import (
 )
 from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.describe_producers import DescribeProducersRequest, TopicRequest
 from kafka_shim.apis.describe_share_group_offsets import DescribeShareGroupOffsetsRequest, RequestGroup, RequestTopic
@@ -118,6 +119,23 @@ def test_few_elements_with_heavy_answers_are_divided(
     monkeypatch.setattr(division, "HEAVY", PARTITIONS - 1)
     monkeypatch.setattr(listings, "LISTED", 2)
     assert answer(message, version, wire) == (parts, at_once)
+
+
+@pytest.mark.parametrize(
+    ("message", "version"),
+    [
+        (CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in ("new", "newer", "newest")]), 4),
+        (MetadataRequest([MetadataRequestTopic(name=name) for name in ("new", "newer", "newest")]), 1),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_each_new_topic_is_a_part_beside_many_groups(
+    message: Message, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, at_once = answer(message, version, served())
+    assert count == 1
+    monkeypatch.setattr(handlers, "MANY_GROUPS", 3)
+    assert answer(message, version, served()) == (3, at_once)
 
 
 def test_a_group_that_goes_while_others_are_listed_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
