@@ -49,7 +49,17 @@ class ShareSession:
     """One of the `sessions`. `epoch` is that of the next request. `topics` has the topic name of each partition, None
     while the id has no topic, in the order of turns; `places` has growing numbers in the same order."""
 
-    __slots__ = ("_next_place", "_sessions", "connection", "epoch", "group_id", "member_id", "places", "topics", "watch")
+    __slots__ = (
+        "_next_place",
+        "_sessions",
+        "connection",
+        "epoch",
+        "group_id",
+        "member_id",
+        "places",
+        "topics",
+        "watch",
+    )
 
     def __init__(self, sessions: ShareSessions, group_id: str, member_id: str, connection: object) -> None:
         self._sessions = sessions
