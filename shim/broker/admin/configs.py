@@ -71,6 +71,10 @@ THREADS: Final = frozenset(
 )
 
 
+MAX_BROKER_BYTES: Final = 1 << 20
+"""The limit for the values of a broker, or of all together, with their names: a client may set unknown ones."""
+
+
 class ResourceType(IntEnum):
     """A type of resource that has a configuration, by its number on the wire."""
 
@@ -252,6 +256,8 @@ class Configs:
         except TopicError as refused:
             raise TopicError(ErrorCode.INVALID_REQUEST, refused.message) from None
         _check_size(resource, changed)
+        if sum(len(each) + len(value) for each, value in changed.items()) > MAX_BROKER_BYTES:
+            raise TopicError(ErrorCode.POLICY_VIOLATION, f"All values would need more than {MAX_BROKER_BYTES} bytes.")
         if self._rules.dynamic_intervals and (refusal := broker_refusal(changed, settings)) is not None:
             raise TopicError(ErrorCode.INVALID_REQUEST, refusal)
         self._check_threads(changed, before)

@@ -276,6 +276,13 @@ class TestAlterBroker:
         assert cluster.topics.named("t").max_message_bytes == 100
         assert own.max_message_bytes == 900
 
+    def test_values_with_unknown_names_have_a_bound(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(admin_configs, "MAX_BROKER_BYTES", 20)
+        assert alter(cluster, BROKER, "", ("plugin.a", SET, "x" * 12)) == 0
+        assert alter(cluster, BROKER, "", ("plugin.b", SET, "x")) == ErrorCode.POLICY_VIOLATION
+        assert alter(cluster, BROKER, "1", ("plugin.b", SET, "x" * 12)) == 0
+        assert cluster.topics.settings.altered == {"plugin.a": "x" * 12}
+
     def test_a_running_broker_refuses_to_change_static_keys(self, cluster: Cluster) -> None:
         assert alter(cluster, BROKER, "1", ("num.partitions", SET, "5")) == ErrorCode.INVALID_REQUEST
 
