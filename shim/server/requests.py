@@ -256,9 +256,8 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         lambda r, c: c.broker.configs.list_config_resources(r, metrics_only=c.version == 0),
         (cluster(DESCRIBE_CONFIGS),)),
     ApiKey.DESCRIBE_ACLS: Row(lambda r, c: acls.describe_acls(), (cluster(DESCRIBE),)),
-    ApiKey.CREATE_ACLS: Row(lambda r, c: acls.create_acls(r), (cluster(ALTER),), divided=by("creations", "results")),
-    ApiKey.DELETE_ACLS: Row(
-        lambda r, c: acls.delete_acls(r), (cluster(ALTER),), divided=by("filters", "filter_results")),
+    ApiKey.CREATE_ACLS: Row(lambda r, c: acls.create_acls(r), (cluster(ALTER),)),
+    ApiKey.DELETE_ACLS: Row(lambda r, c: acls.delete_acls(r), (cluster(ALTER),)),
     # A server with listeners by name has other rules for these four.
     ApiKey.CREATE_DELEGATION_TOKEN: Row(
         lambda r, c: create_token(r, c.client, OFF, 0),
