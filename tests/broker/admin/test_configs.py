@@ -244,6 +244,8 @@ class TestAlterTopic:
             (("preallocate", SET, "yes"), ErrorCode.INVALID_CONFIG),
             (("compression.type", SET, "zip"), ErrorCode.INVALID_CONFIG),
             (("cleanup.policy", SET, "compact,keep"), ErrorCode.INVALID_CONFIG),
+            (("cleanup.policy", SET, "delete, delete"), ErrorCode.INVALID_CONFIG),
+            (("cleanup.policy", SET, "delete,"), ErrorCode.INVALID_CONFIG),
             (("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
             (("max.compaction.lag.ms", SET, "999"), ErrorCode.INVALID_CONFIG),
             (("remote.storage.enable", SET, "true"), ErrorCode.INVALID_CONFIG),
