@@ -5,6 +5,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from kafka_shim.apis.wire.primitives import MAX_STRING
+
+_BEGIN, _END = 1000, 100
+
 
 class ErrorCode(IntEnum):
     """An error code of a response. `retriable`: the same request may succeed later."""
@@ -198,3 +202,11 @@ def error_name(code: int) -> str:
         return ErrorCode(code).name
     except ValueError:
         return f"error {code}"
+
+
+def fitting(message: str) -> str:
+    """Return the message of an error as an answer can carry it: one of more than `MAX_STRING` bytes, because it repeats
+    a long text of the request, loses its middle."""
+    if len(message.encode()) <= MAX_STRING:
+        return message
+    return f"{message[:_BEGIN]}\N{HORIZONTAL ELLIPSIS}{message[-_END:]}"

@@ -103,7 +103,10 @@ def apply(documents: Documents, topics: Topics) -> None:
     _apply_topics(by_kind[TOPIC], topics)
     features = by_kind[FEATURES].get("", {})
     topics.settings.features, topics.settings.features_epoch = features.get("levels", {}), features.get("epoch", 0)
-    topics.settings.acls = tuple(tuple(each) for each in by_kind[ACLS].get("", {}).get("acls", ()))
+    acls = tuple(tuple(each) for each in by_kind[ACLS].get("", {}).get("acls", ()))
+    if acls != topics.settings.acls:
+        # Equal ACLs stay the same object, since another means a change.
+        topics.settings.acls = acls
     topics.settings.scram = tuple(tuple(each) for each in by_kind[SCRAM].get("", {}).get("scram", ()))
     topics.settings.tokens = {token_id: tuple(content["token"]) for token_id, content in by_kind[TOKEN].items()}
     topics.settings.set_quotas(

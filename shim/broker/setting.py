@@ -72,8 +72,16 @@ class Setting(NamedTuple):
             if number < self.least:
                 return self._refused(value, f"Value must be at least {self.least}")
             return self._refused(value, f"Value must be no more than {self.most}") if number > self.most else None
-        parts = as_list(value) if self.type is ConfigType.LIST else [value]
-        if self.choices and any(part not in self.choices for part in parts):
+        if not self.choices:
+            return None
+        parts = [value]
+        if self.type is ConfigType.LIST:
+            parts = [part.strip() for part in value.split(",")] if value.strip() else []
+            if len({*parts}) != len(parts):
+                return f"Configuration '{self.name}' values must not be duplicated."
+            if "" in parts:
+                return f"Configuration '{self.name}' values must not be empty."
+        if any(part not in self.choices for part in parts):
             return self._refused(value, f"String must be one of: {', '.join(self.choices)}")
         return None
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Final, NamedTuple, Protocol
 
-from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire.errors import ErrorCode, fitting
 from kafka_shim.broker.log import DEFAULT_LOG_BYTES, PartitionLog
 from kafka_shim.broker.setting import as_list
 from kafka_shim.broker.settings import Settings
@@ -46,7 +46,7 @@ class TopicError(Exception):
     def __init__(self, error: ErrorCode, message: str | None) -> None:
         super().__init__(message)
         self.error = error
-        self.message = message
+        self.message = None if message is None else fitting(message)
 
 
 class Partition:

@@ -18,8 +18,8 @@ from kafka_shim.apis.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.security.authorizer import ALLOW, DENY, LITERAL, PREFIXED, Acl, Authorizer
+from kafka_shim.apis.wire.errors import ErrorCode, fitting
+from kafka_shim.security.authorizer import ALLOW, DENY, LITERAL, MAX_BYTES, PREFIXED, Acl, Authorizer
 from kafka_shim.security.operations import CLUSTER_NAME, Operation, Resource
 
 _ANY: Final = 1
@@ -29,9 +29,16 @@ _OPERATIONS: Final = frozenset(Operation)
 _PATTERNS: Final = frozenset({_ANY, _MATCH, LITERAL, PREFIXED})
 _PERMISSIONS: Final = frozenset({_ANY, DENY, ALLOW})
 
+MAX_LOOKS: Final = 50_000
+"""The filters of a DeleteAcls look at so many ACLs together, and the last one at all: other clients wait for them."""
+_LOOKS_OF_MATCH: Final = 4
+"""The looks that take as long as an ACL in the answer."""
+_NO_ROOM: Final = f"All ACLs together would need more than {MAX_BYTES} bytes."
+_TOO_MANY_LOOKS: Final = f"The filters before this one have looked at more than {MAX_LOOKS} ACLs."
+
 
 def create_acls(request: CreateAclsRequest, authorizer: Authorizer) -> CreateAclsResponse:
-    """Create the valid ACLs of a request; the others are INVALID_REQUEST (42).
+    """Create the valid ACLs of a request; the others are INVALID_REQUEST (42), or POLICY_VIOLATION (44) without room.
 
     As in Kafka, an ACL with a code that only filters have fails the whole request, each ACL with UNKNOWN_SERVER_ERROR
     (-1).
@@ -40,26 +47,28 @@ def create_acls(request: CreateAclsRequest, authorizer: Authorizer) -> CreateAcl
         return CreateAclsResponse(
             results=[AclCreationResult(ErrorCode.UNKNOWN_SERVER_ERROR) for _ in request.creations]
         )
-    results, valid = [], []
-    for creation in request.creations:
-        refusal = _refusal(creation)
-        if refusal is None:
-            valid.append(
-                Acl(
-                    creation.resource_type,
-                    creation.resource_name,
-                    creation.resource_pattern_type,
-                    creation.principal,
-                    creation.host,
-                    creation.operation,
-                    creation.permission_type,
-                )
-            )
-            results.append(AclCreationResult(0, ""))
+    refusals = [_refusal(creation) for creation in request.creations]
+    acls = [
+        Acl(
+            creation.resource_type,
+            creation.resource_name,
+            creation.resource_pattern_type,
+            creation.principal,
+            creation.host,
+            creation.operation,
+            creation.permission_type,
+        )
+        for creation in request.creations
+    ]
+    without_room = authorizer.add(acl for acl, refusal in zip(acls, refusals, strict=True) if refusal is None)
+    results = []
+    for acl, refusal in zip(acls, refusals, strict=True):
+        if refusal is not None:
+            results.append(AclCreationResult(ErrorCode.INVALID_REQUEST, fitting(refusal)))
+        elif acl in without_room:
+            results.append(AclCreationResult(ErrorCode.POLICY_VIOLATION, _NO_ROOM))
         else:
-            results.append(AclCreationResult(ErrorCode.INVALID_REQUEST, refusal))
-    if valid:
-        authorizer.add(valid)
+            results.append(AclCreationResult(0, ""))
     return CreateAclsResponse(results=results)
 
 
@@ -105,18 +114,48 @@ def describe_acls(request: DescribeAclsRequest, authorizer: Authorizer) -> Descr
 
 def delete_acls(request: DeleteAclsRequest, authorizer: Authorizer) -> DeleteAclsResponse:
     """Delete the ACLs that match any of the filters; each filter lists those that it matches. A filter with an unknown
-    code is INVALID_REQUEST (42)."""
+    code is INVALID_REQUEST (42), one after too many looks POLICY_VIOLATION (44)."""
     results, matching = [], set()
+    every = authorizer.all()
+    existing = dict.fromkeys(every)
+    looks = 0
     for each in request.filters:
         if (refusal := _refusal_of_filter(each)) is not None:
             results.append(DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, refusal))
             continue
-        acls = [acl for acl in authorizer.all() if _matches(each, acl)]
+        if looks > MAX_LOOKS:
+            results.append(DeleteAclsFilterResult(ErrorCode.POLICY_VIOLATION, _TOO_MANY_LOOKS))
+            continue
+        if (exact := _exact(each)) is not None:
+            acls = [exact] if exact in existing else []
+        else:
+            acls = [acl for acl in every if _matches(each, acl)]
+            looks += len(every)
+        looks += _LOOKS_OF_MATCH * len(acls)
         matching.update(acls)
         results.append(DeleteAclsFilterResult(matching_acls=[DeleteAclsMatchingAcl(0, None, *acl) for acl in acls]))
     if matching:
         authorizer.remove(matching)
     return DeleteAclsResponse(filter_results=results)
+
+
+def _exact(each: DeleteAclsFilter) -> Acl | None:
+    """Return the one ACL that a filter can match; None if it can match several."""
+    acl = Acl(
+        each.resource_type_filter,
+        each.resource_name_filter or "",
+        each.pattern_type_filter,
+        each.principal_filter or "",
+        each.host_filter or "",
+        each.operation,
+        each.permission_type,
+    )
+    is_open = (
+        _ANY in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type)
+        or acl.pattern_type == _MATCH
+        or None in (each.resource_name_filter, each.principal_filter, each.host_filter)
+    )
+    return None if is_open else acl
 
 
 def _refusal_of_filter(each: DeleteAclsFilter) -> str | None:

@@ -7,7 +7,7 @@ nothing else. Without any ACL for a resource, `allow.everyone.if.no.acl.found` d
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from kafka_shim.security.operations import CLUSTER_NAME, Operation, Resource
@@ -20,12 +20,22 @@ ANY_NAME: Final = "*"
 EVERYBODY: Final = "User:*"
 ANY_HOST: Final = "*"
 
-_ALL: Final = int(Operation.ALL)
+MAX_BYTES: Final = 1 << 20
+"""The limit for all ACLs together, at `BYTES_OF_ACL` each and the length of its texts."""
+BYTES_OF_ACL: Final = 100
+
+_DENIED: Final = 32
+"""The distance in a bit field from the bit of an operation that is allowed to its bit if it is denied."""
 _INCLUDED: Final = {
-    Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
-    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
+    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
+    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
-_NONE: Final[frozenset[Operation]] = frozenset()
+_ALLOWING: Final = {
+    operation: sum(1 << each for each in {Operation.ALL, operation, *_INCLUDED.get(operation, ())})
+    for operation in Operation
+}
+_NAMING: Final = {operation: 1 << Operation.ALL | 1 << operation for operation in Operation}
+"""The bits of the operation itself, by operation."""
 
 
 class Acl(NamedTuple):
@@ -38,6 +48,11 @@ class Acl(NamedTuple):
     host: str
     operation: int
     permission_type: int
+
+    @property
+    def size(self) -> int:
+        """The bytes that count for the limit of all ACLs."""
+        return BYTES_OF_ACL + len(self.resource_name) + len(self.principal) + len(self.host)
 
     def covers(self, name: str) -> bool:
         """Return True if the pattern matches a resource of this name."""
@@ -75,6 +90,43 @@ class Acls(Protocol):
     def tell(self) -> None: ...
 
 
+class _Rules:
+    """The ACLs of some principals on resources of one type, by name: a bit field for each pattern."""
+
+    __slots__ = ("_lengths", "literals", "prefixes")
+
+    def __init__(self) -> None:
+        self.literals: dict[str, int] = {}
+        self.prefixes: dict[str, int] = {}
+        self._lengths: list[int] | None = None
+        """The lengths of the prefixes, shortest first; None after a new prefix."""
+
+    def add(self, acl: Acl) -> None:
+        bit = 1 << acl.operation + (_DENIED if acl.permission_type == DENY else 0)
+        patterns = self.prefixes if acl.pattern_type == PREFIXED else self.literals
+        patterns[acl.resource_name] = patterns.get(acl.resource_name, 0) | bit
+        self._lengths = None
+
+    def of_prefixes(self, name: str) -> int:
+        """Return the bits of all prefixes that this name begins with."""
+        if self._lengths is None:
+            self._lengths = sorted({len(prefix) for prefix in self.prefixes})
+        bits = 0
+        for length in self._lengths:
+            if length > len(name):
+                break
+            bits |= self.prefixes.get(name[:length], 0)
+        return bits
+
+    def of(self, name: str) -> int:
+        """Return the bits of all patterns that match a resource of this name."""
+        literals = self.literals
+        return literals.get(name, 0) | literals.get(ANY_NAME, 0) | self.of_prefixes(name)
+
+
+_NOBODY: Final = _Rules()
+
+
 class Authorizer:
     """The decisions on the ACLs in `place`."""
 
@@ -83,7 +135,8 @@ class Authorizer:
         self.super_users = frozenset(super_users)
         self.allows_without_acl = allows_without_acl
         self._loaded: tuple[tuple[Any, ...], ...] = ()
-        self._by_type: dict[int, list[Acl]] = {}
+        self._rules: dict[tuple[int, str, str], _Rules] = {}
+        """By type of resource, principal and host; by empty texts those of all."""
 
     def at(self, place: Acls) -> Authorizer:
         """Return the same authorizer on the ACLs in another place."""
@@ -93,69 +146,82 @@ class Authorizer:
         """Return every ACL, in the order of creation."""
         return [Acl(*each) for each in self.place.acls]
 
-    def add(self, acls: Iterable[Acl]) -> None:
-        """Add ACLs; one that exists stays."""
-        self._change(dict.fromkeys([*self.all(), *acls]))
+    def add(self, acls: Iterable[Acl]) -> set[Acl]:
+        """Add ACLs; one that exists stays. Return those without room."""
+        after = dict.fromkeys(self.all())
+        size = sum(acl.size for acl in after)
+        refused = set()
+        for acl in acls:
+            if acl in after:
+                continue
+            if size + acl.size > MAX_BYTES:
+                refused.add(acl)
+            else:
+                size += acl.size
+                after[acl] = None
+        self._change(after)
+        return refused
 
     def remove(self, acls: Container[Acl]) -> None:
         """Remove ACLs."""
-        self._change(acl for acl in self.all() if acl not in acls)
+        self._change([acl for acl in self.all() if acl not in acls])
 
-    def _change(self, acls: Iterable[Acl]) -> None:
-        self.place.acls = tuple(acls)
-        self.place.tell()
+    def _change(self, acls: Collection[Acl]) -> None:
+        if len(acls) != len(self.place.acls):
+            self.place.acls = tuple(acls)
+            self.place.tell()
 
-    def _of_type(self, resource_type: int) -> list[Acl]:
+    def _of(self, resource_type: int, principal: str, host: str) -> list[_Rules]:
+        """Return the rules for this principal on this host."""
+        rules = self._rules
         if self.place.acls is not self._loaded:
-            self._loaded = self.place.acls
-            self._by_type = {}
+            rules.clear()
             for acl in self.all():
-                self._by_type.setdefault(acl.resource_type, []).append(acl)
-        return self._by_type.get(resource_type, [])
+                for owner in ((acl.principal, acl.host), ("", "")):
+                    rules.setdefault((acl.resource_type, *owner), _Rules()).add(acl)
+            self._loaded = self.place.acls
+        get = rules.get
+        candidates = (
+            get((resource_type, principal, host)),
+            get((resource_type, principal, ANY_HOST)),
+            get((resource_type, EVERYBODY, host)),
+            get((resource_type, EVERYBODY, ANY_HOST)),
+        )
+        return [each for each in candidates if each is not None]
 
     def allows(self, principal: str, host: str, operation: Operation, resource_type: Resource, name: str) -> bool:
-        """Return True if a principal on a host, an address without a slash, may do the operation."""
+        """Return True if a principal on a host, an address without a slash, may do the operation. The cost does not
+        depend on the ACLs of others, or on those of other names."""
         if principal in self.super_users:
             return True
-        candidates = [acl for acl in self._of_type(resource_type) if acl.covers(name)]
-        if not candidates:
-            return self.allows_without_acl
-        is_allowed = False
-        including = _INCLUDED.get(operation, _NONE)
-        for _, _, _, whose, where, what, permission in candidates:
-            if whose not in (principal, EVERYBODY) or where not in (host, ANY_HOST):
-                continue
-            if permission == DENY:
-                if what in (_ALL, operation):
-                    return False
-            elif what in (_ALL, operation) or what in including:
-                is_allowed = True
-        return is_allowed
+        bits = 0
+        for rules in self._of(resource_type, principal, host):
+            bits |= rules.of(name)
+        if bits >> _DENIED & _NAMING[operation]:
+            return False
+        if bits & _ALLOWING[operation]:
+            return True
+        return self.allows_without_acl and not self._rules.get((resource_type, "", ""), _NOBODY).of(name)
 
     def allows_on_any_topic(self, principal: str, host: str, operation: Operation) -> bool:
         """Return True if a principal may do the operation on some topic, as Kafka's `authorizeByResourceType` says."""
         if principal in self.super_users:
             return True
-        mine = [
-            acl
-            for acl in self._of_type(Resource.TOPIC)
-            if acl.principal in (principal, EVERYBODY)
-            and acl.host in (host, ANY_HOST)
-            and acl.operation in (_ALL, operation)
-        ]
-        denials = [acl for acl in mine if acl.permission_type == DENY]
-        if any(acl.pattern_type == LITERAL and acl.resource_name == ANY_NAME for acl in denials):
+        mine = self._of(Resource.TOPIC, principal, host)
+        naming = _NAMING[operation]
+        denying = naming << _DENIED
+        if any(rules.literals.get(ANY_NAME, 0) & denying for rules in mine):
             return False
         if self.allows_without_acl:
             return True
-        return any(acl.permission_type == ALLOW and not _is_lost(acl, denials) for acl in mine)
 
+        def is_lost(name: str) -> bool:
+            return name != ANY_NAME and any(rules.of_prefixes(name) & denying for rules in mine)
 
-def _is_lost(allowance: Acl, denials: list[Acl]) -> bool:
-    name = allowance.resource_name
-    for denial in denials:
-        if denial.pattern_type == PREFIXED and name.startswith(denial.resource_name) and name != ANY_NAME:
-            return True
-        if denial.pattern_type == allowance.pattern_type == LITERAL and denial.resource_name == name:
-            return True
-    return False
+        return any(
+            bits & naming and not is_lost(name) for rules in mine for name, bits in rules.prefixes.items()
+        ) or any(
+            bits & naming and not is_lost(name) and not any(each.literals.get(name, 0) & denying for each in mine)
+            for rules in mine
+            for name, bits in rules.literals.items()
+        )

@@ -6,6 +6,7 @@ Sources: Kafka's `ScramImage`, `ScramControlManager`; the answers of a running K
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from kafka_shim.apis.scram.alter_user_scram_credentials import (
@@ -24,14 +25,17 @@ from kafka_shim.apis.scram.describe_user_scram_credentials import (
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.security.users import (
     ITERATIONS,
+    MAX_BYTES,
     MECHANISM_OF_CODE,
     SCRAM_HASHES,
     ScramCredential,
     Users,
     credential_of_salted,
+    size_of,
 )
 
 MAX_ITERATIONS: Final = 16384
+_NO_ROOM: Final = f"All credentials together would need more than {MAX_BYTES} bytes."
 _Result: Final = AlterUserScramCredentialsResult
 _Refusal = tuple[ErrorCode, str | None]
 
@@ -62,7 +66,8 @@ def alter_users(request: AlterUserScramCredentialsRequest, users: Users) -> Alte
     """Delete and change credentials: those of the valid entries, with a result for each user.
 
     Errors of a user: DUPLICATE_RESOURCE (92) for two entries; UNACCEPTABLE_CREDENTIAL (93) for an empty name, or
-    iterations out of range; UNSUPPORTED_SASL_MECHANISM (33); RESOURCE_NOT_FOUND (91) for a deletion of none.
+    iterations out of range; UNSUPPORTED_SASL_MECHANISM (33); RESOURCE_NOT_FOUND (91) for a deletion of none;
+    POLICY_VIOLATION (44) beyond the limit of all credentials.
     """
     accepted: dict[str, ScramCredentialDeletion | ScramCredentialUpsertion] = {}
     refused: dict[str, _Refusal] = {}
@@ -80,6 +85,12 @@ def alter_users(request: AlterUserScramCredentialsRequest, users: Users) -> Alte
             refused[each.name] = refusal
         else:
             accepted[each.name] = each
+    for each in _without_room(accepted.values(), users.scram_sizes()):
+        del accepted[each.name]
+        refused[each.name] = (
+            ErrorCode.POLICY_VIOLATION,
+            f"All credentials together would need more than {MAX_BYTES} bytes.",
+        )
     if accepted:
         users.change_scram({(each.name, each.mechanism): _credential_of(each) for each in accepted.values()})
     return AlterUserScramCredentialsResponse(
@@ -88,6 +99,24 @@ def alter_users(request: AlterUserScramCredentialsRequest, users: Users) -> Alte
             *(_Result(name, code, text) for name, (code, text) in refused.items()),
         ]
     )
+
+
+def _without_room(
+    changes: Iterable[ScramCredentialDeletion | ScramCredentialUpsertion], sizes: dict[tuple[str, int], int]
+) -> list[ScramCredentialUpsertion]:
+    """Return the changes beyond the limit of all credentials, which have these sizes."""
+    total, refused = sum(sizes.values()), []
+    for each in changes:
+        before = sizes.get((each.name, each.mechanism), 0)
+        if isinstance(each, ScramCredentialDeletion):
+            total -= before
+            continue
+        size = size_of(each.name, each.salt)
+        if total + size - before > MAX_BYTES and size > before:
+            refused.append(each)
+        else:
+            total += size - before
+    return refused
 
 
 def _credential_of(each: ScramCredentialDeletion | ScramCredentialUpsertion) -> ScramCredential | None:

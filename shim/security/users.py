@@ -14,6 +14,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 ITERATIONS: Final = 4096
 """Kafka's least number of iterations of SCRAM."""
+MAX_BYTES: Final = 2 << 20
+"""The limit for all credentials that administrators set; Kafka has none."""
+BYTES_OF_CREDENTIAL: Final = 200
+"""The memory of a credential beside its user and its salt, roughly."""
 SCRAM_HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The hash of each mechanism, by its name in `hashlib`."""
 
@@ -29,6 +33,11 @@ class ScramCredential(NamedTuple):
     stored_key: bytes
     server_key: bytes
     iterations: int
+
+
+def size_of(user: str, salt: bytes) -> int:
+    """Return the bytes of a credential, as they count for the limit."""
+    return BYTES_OF_CREDENTIAL + len(user) + len(salt)
 
 
 def credential_of_salted(hash_name: str, salt: bytes, salted_password: bytes, iterations: int) -> ScramCredential:
@@ -109,6 +118,13 @@ class Users:
             if iterations:
                 by_user.setdefault(user, {})[code] = iterations
         return by_user
+
+    def scram_sizes(self) -> dict[tuple[str, int], int]:
+        """Return the bytes of the credentials that administrators have set, as they count for the limit."""
+        return {
+            own: size_of(own[0], b"" if credential is None else credential.salt)
+            for own, credential in self._all_set().items()
+        }
 
     def change_scram(self, changed: Mapping[tuple[str, int], ScramCredential | None]) -> None:
         """Set credentials, by user and the code of the mechanism, or delete them (None). Connections that exist go

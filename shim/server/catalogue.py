@@ -8,7 +8,8 @@ processes apply it when they read it. `shim/broker/documents.py` defines the doc
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from math import inf
 from typing import Final, TypeVar
 
@@ -30,6 +31,14 @@ log: Final = logging.getLogger("kafka_shim.server")
 RETRY_SECONDS: Final = 1.0
 LOOK_SECONDS: Final = 1.0
 """At most so long a request waits for a look; then its answer has the topics as this process knows them."""
+
+MAX_WANTED: Final = 10_000
+"""The most topics that clients can request before they are created; of more a client has to ask again."""
+MAX_NEW: Final = 1000
+"""The most partitions of requested topics in one change, or those of one topic: others wait while they are created."""
+
+MOST_REFUSED: Final = 3
+"""The most refusals of one change that the log has."""
 
 _Result = TypeVar("_Result")
 
@@ -67,10 +76,11 @@ class Catalogue:
         self._documents: dict[tuple[str, str], str] = {}
         self._draft: Topics | None = None
         """A copy of the documents between two changes; None if it must be created again."""
-        self._being_created: set[str] = set()
+        self._wanted: dict[str, None] = {}
+        """The topics that clients request, oldest first, until they are created."""
+        self._topic_wanted = trio.Event()
         self._one_at_a_time = trio.Lock()
         self._request, self._requests = trio.open_memory_channel[tuple[AppliesToTopics, Exchange | None]](inf)
-        self._want, self._to_make = trio.open_memory_channel[str](inf)
 
     def change(self, change: AppliesToTopics, exchange: object) -> None:
         """Apply a change (see `Shared.change`) and answer the exchange, if any, once the store has it."""
@@ -84,10 +94,10 @@ class Catalogue:
         self._look_wanted.set()
 
     def want(self, name: str) -> None:
-        """Create a topic with default settings, unless it exists."""
-        if name not in self._being_created:
-            self._being_created.add(name)
-            self._want.send_nowait(name)
+        """Create a topic with default settings, unless it exists, or too many are still to be created."""
+        if len(self._wanted) < MAX_WANTED:
+            self._wanted[name] = None
+            self._topic_wanted.set()
 
     async def run(
         self, declared: Mapping[str, int], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -95,7 +105,8 @@ class Catalogue:
         """Create the missing declared topics, then those that clients request, until cancelled. Raises StoreError for
         a store of a newer release."""
         await self._change(lambda draft: open_as(self._release, draft))
-        await self._make(declared)
+        for refusal in (await self._make(declared)).values():
+            raise refusal
         task_status.started()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._serve_changes)
@@ -174,27 +185,45 @@ class Catalogue:
             ended.set()
 
     async def _serve_wants(self) -> None:
-        async for name in self._to_make:
-            try:
-                await self._make({name: -1})
-            except TopicError as refused:
-                log.warning("topic %s, which a client requested, is not created: %s", name, refused.message)
-            except StoreError as error:
-                log.error("topic %s was not made: %s", name, error)
-                await trio.sleep(RETRY_SECONDS)
-            except Exception as error:
-                self._failures.note(Border.CATALOGUE, f"the creation of topic {name}", error)
-            self._being_created.discard(name)
+        while True:
+            await self._topic_wanted.wait()
+            self._topic_wanted = trio.Event()
+            while self._wanted:
+                most = max(1, MAX_NEW // self._topics.settings.number("num.partitions"))
+                names = [*islice(self._wanted, most)]
+                await self._make_wanted(names)
+                for name in names:
+                    del self._wanted[name]
 
-    async def _make(self, counts: Mapping[str, int]) -> None:
-        def declare(draft: Topics) -> None:
+    async def _make_wanted(self, names: Sequence[str]) -> None:
+        what = f"topic {names[0]}" if len(names) == 1 else f"topic {names[0]} and {len(names) - 1} more"
+        try:
+            refused = await self._make(dict.fromkeys(names, -1))
+        except StoreError as error:
+            log.error("not created, %s: %s", what, error)
+            await trio.sleep(RETRY_SECONDS)
+        except Exception as error:
+            self._failures.note(Border.CATALOGUE, f"the creation of {what}", error)
+        else:
+            for name, refusal in islice(refused.items(), MOST_REFUSED):
+                log.warning("topic %s, which a client requested, is not created: %s", name, refusal.message)
+
+    async def _make(self, counts: Mapping[str, int]) -> dict[str, TopicError]:
+        """Create the missing topics of these numbers of partitions; return the refusals by name."""
+
+        def declare(draft: Topics) -> dict[str, TopicError]:
             # Clients may find their coordinator through any process, so every process shows the topic from the start.
             draft.ensure_offsets_topic()
+            refused = {}
             for name, partitions in counts.items():
-                if draft.named(name) is None:
-                    draft.declare(name, partitions)
+                try:
+                    if draft.named(name) is None:
+                        draft.declare(name, partitions)
+                except TopicError as error:
+                    refused[name] = error
+            return refused
 
-        await self._change(declare)
+        return await self._change(declare)
 
     async def _change(self, rule: Callable[[Topics], _Result]) -> _Result:
         async with self._one_at_a_time:

@@ -35,6 +35,7 @@ from kafka_shim.server.node import Interceptor, Node
 from kafka_shim.server.offsets_log import OffsetsLogs
 from kafka_shim.server.ownership import Ownership
 from kafka_shim.server.parts import Parts
+from kafka_shim.server.passwords import records_without_passwords
 from kafka_shim.server.peers import Peers
 from kafka_shim.server.placement import leader_of
 from kafka_shim.server.session import Session
@@ -293,7 +294,8 @@ class Cluster:
     def begin_topics(self, records: list[tuple[Any, Any]]) -> None:
         """Begin with the topics and settings in the store. Call it before `start`."""
         assert self.topic_records is not None
-        with self.inputs.input("topics", records=encoded(records) if self.inputs.listening else ()):
+        is_noted = self.inputs.listening
+        with self.inputs.input("topics", records=encoded(records_without_passwords(records)) if is_noted else ()):
             self.topic_records.begin(records)
 
     def load_at_once(self) -> None:

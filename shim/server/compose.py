@@ -25,6 +25,7 @@ from kafka_shim.groups.share.persister import SharePersister
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import SharedStore, Store
+from kafka_shim.security.config import public_settings
 from kafka_shim.security.tls import Tls
 from kafka_shim.server.alarms import Alarms
 from kafka_shim.server.assignors import load_assignors
@@ -367,7 +368,7 @@ def _run_of(cluster: Cluster, addresses: Sequence[Address]) -> dict[str, Any]:
         "run": config.run_id,
         "release": config.release,
         "wall_offset": cluster.wall_offset,
-        "settings": dict(config.settings),
+        "settings": public_settings(config.settings),
         "topics": dict(config.topics),
         "load_seconds": config.load_seconds,
         "experimental": list(config.experimental),

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_shim.apis.annotated import Piece, answer_pieces, request_pieces
-from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import uuid_text
 from kafka_shim.groups.interface import Row
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.node import Node
+from kafka_shim.server.passwords import holds_password
 
 KEPT_BYTES: Final = 8 * 1024 * 1024
 """The limit in bytes; the oldest frames are dropped first."""
@@ -25,18 +25,6 @@ LARGEST: Final = 256 * 1024
 """A longer frame is not kept."""
 _OVERHEAD: Final = 512
 """The memory of a pair beside its bytes, roughly."""
-_SECRET: Final = frozenset(
-    key.to_bytes(2)
-    for key in (
-        ApiKey.SASL_AUTHENTICATE,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
-    )
-)
-"""The beginnings of requests with bytes that are never kept, because they or their answers hold passwords."""
 _ID_REQUIRED_SINCE: Final = 4
 """The first version of JoinGroup in which a new member gets an id and joins again with it (KIP-394)."""
 
@@ -135,7 +123,7 @@ class FrameHistory:
 
     def requested(self, connection: int, frame: bytes) -> None:
         """See `FrameWatch`."""
-        if 8 <= len(frame) <= LARGEST and frame[:2] not in _SECRET:
+        if 8 <= len(frame) <= LARGEST and not holds_password(frame):
             correlation_id = int.from_bytes(frame[4:8], signed=True)
             pair = FramePair(connection, correlation_id, len(frame).to_bytes(4) + frame)
             self._open[connection, correlation_id] = pair

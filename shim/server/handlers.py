@@ -18,6 +18,7 @@ from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatReque
 from kafka_shim.apis.create_topics import CreateTopicsRequest
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_shim.apis.describe_groups import group_error as classic_group_error
+from kafka_shim.apis.describe_log_dirs import DescribeLogDirsRequest
 from kafka_shim.apis.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kafka_shim.apis.find_coordinator import (
     GROUP,
@@ -90,6 +91,7 @@ from kafka_shim.apis.txn_offset_commit import (
 )
 from kafka_shim.apis.txn_offset_commit import complete as with_refused
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.admin.quorum import all_topics
 from kafka_shim.broker.admin.topics import Admin
 from kafka_shim.broker.broker import Broker
 from kafka_shim.broker.offsets import is_search
@@ -499,6 +501,20 @@ def _all_topics(request: MetadataRequest, topics: list[Topic]) -> Iterator[Metad
     for part in divide(request, "topics", topics, weigh=_partitions):
         part.allow_auto_topic_creation = False
         part.topics = [MetadataRequestTopic(name=topic.name) for topic in part.topics]
+        yield part
+
+
+def log_dirs_parts(request: DescribeLogDirsRequest, call: Exchange) -> Iterator[DescribeLogDirsRequest] | None:
+    """Divide a request for all topics."""
+    every = call.broker.topics.all()
+    if request.topics is not None or (len(every) <= PART and not is_heavy(every, _partitions)):
+        return None
+    return _all_logs(request, every)
+
+
+def _all_logs(request: DescribeLogDirsRequest, topics: list[Topic]) -> Iterator[DescribeLogDirsRequest]:
+    for part in divide(request, "topics", topics, size=HEAVY, weigh=_partitions):
+        part.topics = all_topics(part.topics)
         yield part
 
 

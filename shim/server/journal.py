@@ -29,10 +29,12 @@ from typing import Any, Final, Protocol, Self
 import orjson
 import trio
 
+from kafka_shim.apis.wire.frames import FrameError, FrameSplitter
 from kafka_shim.persistence.files import begin_file
 from kafka_shim.persistence.keys import encode_key
 from kafka_shim.persistence.records import encode_value
 from kafka_shim.server.connection import Connection, State
+from kafka_shim.server.passwords import holds_password, may_hold_password
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -58,6 +60,9 @@ class Inputs(Protocol):
     def follow(self, session: Connection) -> None:
         """Note the answers of a session too, each with the input that it follows from."""
 
+    def splitter(self) -> FrameSplitter:
+        """Return the splitter of a new session."""
+
 
 class Unjournaled:
     """The inputs of a process without a journal."""
@@ -69,6 +74,9 @@ class Unjournaled:
 
     def follow(self, session: Connection) -> None:
         pass
+
+    def splitter(self) -> FrameSplitter:
+        return FrameSplitter()
 
 
 _NOTHING: Final = nullcontext()
@@ -158,6 +166,10 @@ class Journal:
         """See `Inputs.follow`."""
         session.transport = _AnswersNoted(self, session)
 
+    def splitter(self) -> FrameSplitter:
+        """See `Inputs.splitter`."""
+        return _Watched(self)
+
     def _note(self, kind: str, fields: dict[str, Any]) -> None:
         answers, self._answers = self._answers, []
         if not self.ended:
@@ -211,6 +223,31 @@ class Journal:
         self._lines += data
         if len(self._lines) > BUFFER_BYTES:
             self.flush()
+
+
+class _Watched(FrameSplitter):
+    """A splitter that ends the journal at a request with a password, before the input with its bytes is noted. Those
+    of an unfinished request may hold one already."""
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__()
+        self._journal = journal
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """See `FrameSplitter.feed`."""
+        try:
+            frames = super().feed(data)
+        except FrameError as error:
+            self._look(error.frames)
+            raise
+        self._look(frames)
+        return frames
+
+    def _look(self, frames: list[bytes]) -> None:
+        if may_hold_password(self.unfinished[4:6]) or any(map(holds_password, frames)):
+            self._journal.end("a client's request may hold a password")
 
 
 class _AnswersNoted:

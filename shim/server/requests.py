@@ -36,6 +36,7 @@ from kafka_shim.apis.share_group_heartbeat import error as share_heartbeat_refus
 from kafka_shim.apis.streams_group_heartbeat import topics_of
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.admin import acls
+from kafka_shim.broker.admin.quorum import one_directory
 from kafka_shim.broker.admin.topics import Room
 from kafka_shim.broker.admin.transaction_views import describe_producers, weight_of_producers
 from kafka_shim.groups.interface import PARKED, TransactionSupportedOperation
@@ -251,16 +252,17 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         lambda r, c: c.broker.reassignments.reassign(r, c.arrived), (cluster(ALTER),)),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Row(
         lambda r, c: c.broker.reassignments.under_way(r), (cluster(DESCRIBE),)),
-    ApiKey.DESCRIBE_LOG_DIRS: Row(lambda r, c: c.broker.log_dirs.describe(r), (cluster(DESCRIBE),)),
+    ApiKey.DESCRIBE_LOG_DIRS: Row(
+        lambda r, c: c.broker.log_dirs.describe(r), (cluster(DESCRIBE),),
+        divided=Divided(handlers.log_dirs_parts, "results", one_directory)),
     ApiKey.UNREGISTER_CONTROLLER: Row(lambda r, c: c.broker.quorum.unregister_controller(r), (cluster(ALTER),)),
     ApiKey.DESCRIBE_QUORUM: Row(lambda r, c: c.broker.quorum.describe(r, c.arrived), (cluster(DESCRIBE),)),
     ApiKey.LIST_CONFIG_RESOURCES: Row(
         lambda r, c: c.broker.configs.list_config_resources(r, metrics_only=c.version == 0),
         (cluster(DESCRIBE_CONFIGS),)),
     ApiKey.DESCRIBE_ACLS: Row(lambda r, c: acls.describe_acls(), (cluster(DESCRIBE),)),
-    ApiKey.CREATE_ACLS: Row(lambda r, c: acls.create_acls(r), (cluster(ALTER),), divided=by("creations", "results")),
-    ApiKey.DELETE_ACLS: Row(
-        lambda r, c: acls.delete_acls(r), (cluster(ALTER),), divided=by("filters", "filter_results")),
+    ApiKey.CREATE_ACLS: Row(lambda r, c: acls.create_acls(r), (cluster(ALTER),)),
+    ApiKey.DELETE_ACLS: Row(lambda r, c: acls.delete_acls(r), (cluster(ALTER),)),
     # A server with listeners by name has other rules for these four.
     ApiKey.CREATE_DELEGATION_TOKEN: Row(
         lambda r, c: create_token(r, c.client, OFF, 0),

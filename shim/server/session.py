@@ -153,7 +153,7 @@ class Session:
         self.remembered = _NOTHING_REMEMBERED
         self.last_commit: object = None
         self.software = ""
-        self._splitter = FrameSplitter()
+        self._splitter = node.inputs.splitter()
         self._waiting = _NOTHING
         self._waiting_bytes = 0
         self._alarm: Alarm | None = None

@@ -8,8 +8,10 @@ requests that change quotas. Source: Kafka's `ClientQuotaManager`, `DefaultQuota
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from copy import copy
+from itertools import islice
 from typing import Any, Final
 
 from kafka_shim.apis.fetch import FetchResponse
@@ -162,7 +164,7 @@ class Throttling:
     def __init__(self, settings: Settings, time: Callable[[], float] = time.thread_time) -> None:
         self._settings = settings
         self._time = time
-        self._sensors: dict[int, Any] = {}
+        self._sensors: OrderedDict[int, Any] = OrderedDict()
         """Rates and buckets by a hash: a client chooses its id, of any length. The order is that of their use."""
         self._window = settings.number("quota.window.num"), float(settings.number("quota.window.size.seconds"))
         self._of_changes = (
@@ -251,7 +253,7 @@ class Throttling:
         sensors = self._sensors
         sensor = sensors.pop(key, None)
         if sensor is None:
-            for oldest in list(sensors)[:2]:
+            for oldest in (*islice(sensors, 2),):
                 if len(sensors) >= MAX_SENSORS or now - sensors[oldest].used > EXPIRY:
                     del sensors[oldest]
             sensor = kind(now)

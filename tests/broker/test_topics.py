@@ -186,3 +186,16 @@ def test_a_leader_that_was_no_replica_becomes_one() -> None:
     cluster.topics.lead(topic, 0, other)
     assert (topic.partitions[0].leader, topic.partitions[0].replicas) == (other, [other])
     assert cluster.topics.revision > before
+
+
+def test_documents_with_equal_acls_leave_them_the_same_object() -> None:
+    """Another object means a change, after which the decisions are prepared again."""
+    cluster = Cluster()
+    cluster.topics.settings.acls = acls = ((2, "t", 3, "User:alice", "*", 3, 3),)
+    documents = describe(cluster.topics)
+    apply(documents, cluster.topics)
+    assert cluster.topics.settings.acls is acls
+    apply({}, cluster.topics)
+    assert cluster.topics.settings.acls == ()
+    apply(documents, cluster.topics)
+    assert cluster.topics.settings.acls == acls

@@ -10,9 +10,11 @@ from kafka_shim.apis.scram.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from kafka_shim.apis.scram.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.settings import Settings
+from kafka_shim.security import scram_requests
 from kafka_shim.security.scram_requests import alter_users, describe_users
-from kafka_shim.security.users import Users
+from kafka_shim.security.users import Users, size_of
 
 Deletion = ScramCredentialDeletion
 KEY = b"p" * 32
@@ -126,3 +128,17 @@ def test_no_text_of_a_request_has_its_key() -> None:
     request = AlterUserScramCredentialsRequest([], [upsertion("alice")])
     assert "alice" in repr(request)
     assert repr(KEY)[2:-1] not in repr(request)
+
+
+def test_all_credentials_together_have_a_bound(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = size_of("alice", b"salt")
+    assert size == 200 + len("alice") + len("salt")
+    monkeypatch.setattr(scram_requests, "MAX_BYTES", 3 * size)
+    assert [code for _, code, _ in alter(users, upsertion("bobby"), upsertion("alice", 2), upsertion("cyril"))] == [
+        0,
+        0,
+        ErrorCode.POLICY_VIOLATION,
+    ]
+    assert [user for user, *_ in describe(users)] == ["alice", "bobby"]
+    assert alter(users, upsertion("alice")) == [("alice", 0, None)]
+    assert alter(users, Deletion("alice", 2), upsertion("cyril")) == [("alice", 0, None), ("cyril", 0, None)]

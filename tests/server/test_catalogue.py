@@ -37,6 +37,22 @@ class Kept:
         return True
 
 
+def shared_topics(store: Kept, **settings: str) -> tuple[catalogue.Catalogue, Topics]:
+    ids = count(1)
+    topics = Topics([Node(1, "host", 9092)], Settings(settings), lambda: next(ids).to_bytes(16))
+    shared = catalogue.Catalogue(
+        cast(SharedStore, store),
+        topics,
+        trio.current_time,
+        lambda now: None,
+        lambda now: None,
+        Failures(),
+        DEFAULT_RELEASE,
+    )
+    topics.make_later = shared.want
+    return shared, topics
+
+
 async def test_others_go_on_between_the_steps_of_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[tuple[str, int]] = []
     turns = 0
@@ -50,18 +66,8 @@ async def test_others_go_on_between_the_steps_of_a_change(monkeypatch: pytest.Mo
 
         monkeypatch.setattr(catalogue, name, note)
 
-    ids = count(1)
-    topics = Topics([Node(1, "host", 9092)], Settings(), lambda: next(ids).to_bytes(16))
     store = Kept()
-    shared = catalogue.Catalogue(
-        cast(SharedStore, store),
-        topics,
-        trio.current_time,
-        lambda now: None,
-        lambda now: None,
-        Failures(),
-        DEFAULT_RELEASE,
-    )
+    shared, topics = shared_topics(store)
 
     async def others() -> None:
         nonlocal turns
@@ -87,3 +93,58 @@ async def test_others_go_on_between_the_steps_of_a_change(monkeypatch: pytest.Mo
     assert [name for name, _ in steps] == ["apply", "rule", "describe", "changes", "apply"]
     assert steps[3][1] - steps[0][1] >= 2, "trio shuffles the tasks of a turn, so one of three may be missed"
     assert ("topic", "payments") in store.kept
+
+
+@pytest.mark.parametrize(("partitions", "changes"), [("1", 3), ("5", 11), ("20", 21)])
+async def test_topics_that_clients_request_are_created_together(
+    monkeypatch: pytest.MonkeyPatch, partitions: str, changes: int
+) -> None:
+    monkeypatch.setattr(catalogue, "MAX_NEW", 10)
+    store = Kept()
+    shared, topics = shared_topics(store, **{"num.partitions": partitions})
+    async with trio.open_nursery() as nursery:
+        await nursery.start(shared.run, {})
+        before = store.version
+        names = [f"t{number}" for number in range(21)]
+        for name in [*names, *names]:
+            topics.auto_create(name)
+        while topics.named(names[-1]) is None:
+            await trio.lowlevel.checkpoint()
+        assert store.version - before == changes
+        assert all(topics.named(name) is not None for name in names)
+        nursery.cancel_scope.cancel()
+
+
+async def test_one_refused_topic_keeps_no_other_from_being_created(caplog: pytest.LogCaptureFixture) -> None:
+    shared, topics = shared_topics(Kept())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(shared.run, {})
+        for name in ("a.b", "a_b", "c"):
+            topics.auto_create(name)
+        while topics.named("c") is None:
+            await trio.lowlevel.checkpoint()
+        assert topics.named("a.b") is not None
+        assert topics.named("a_b") is None
+        nursery.cancel_scope.cancel()
+    assert "topic a_b, which a client requested, is not created: Topic 'a_b' collides" in caplog.text
+
+
+async def test_no_more_topics_wait_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "MAX_WANTED", 10)
+    shared, topics = shared_topics(Kept())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(shared.run, {})
+        for name in ("first", *(f"t{number}" for number in range(20))):
+            topics.auto_create(name)
+        while topics.named("t8") is None:
+            await trio.lowlevel.checkpoint()
+        assert {topic.name for topic in topics.all()} == {
+            "__consumer_offsets",
+            "first",
+            *(f"t{number}" for number in range(9)),
+        }
+        topics.auto_create("t20")
+        while topics.named("t20") is None:
+            await trio.lowlevel.checkpoint()
+        assert topics.named("t19") is None
+        nursery.cancel_scope.cancel()

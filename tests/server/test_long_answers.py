@@ -12,6 +12,7 @@ import pytest
 
 from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest
+from kafka_shim.apis.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -111,6 +112,16 @@ def test_rule_is_called_once_for_elements_that_repeat() -> None:
     answer = cast(DescribeConfigsResponse, read(wire.answers()[0], DescribeConfigsResponse, 4)[1])
     assert len(answer.results) == 20
     assert all(each == answer.results[0] for each in answer.results)
+
+
+@pytest.mark.parametrize(("topics", "partitions", "calls"), [(25, 100, 3), (17, 1, 1), (16, 1, 1)])
+def test_logs_of_all_topics_are_described_in_parts(topics: int, partitions: int, calls: int) -> None:
+    wire = Wire(cluster(topics={f"t{number}": partitions for number in range(topics)}))
+    request_for_all = DescribeLogDirsRequest(None)
+    assert len(wire.calls(request(request_for_all, 4))) == calls
+    answer = wire.answer(DescribeLogDirsResponse, 4)[1]
+    assert answer == wire.session.node.broker.log_dirs.describe(request_for_all)
+    assert sum(len(topic.partitions) for topic in answer.results[0].topics) == topics * partitions
 
 
 # Sending

@@ -1,5 +1,7 @@
 """Clients above their quota are throttled: the answer comes at once, and then nothing is read (KIP-219)."""
 
+from collections import OrderedDict
+from collections.abc import Iterator
 from math import inf
 from typing import Any
 
@@ -255,3 +257,26 @@ def test_rates_are_bounded_and_expire(broker: Cluster) -> None:
     for number in range(10):
         throttling._record("request_percentage", client._replace(client_id=f"later-{number}"), 1.0, 3601.0)
     assert len(throttling._sensors) < MAX_SENSORS
+
+
+class Counted(OrderedDict[int, Any]):
+    """A dictionary that counts the keys that are looked at, one after the other."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for key in super().__iter__():
+            self.looks += 1
+            yield key
+
+
+def test_a_new_rate_costs_a_look_at_two_others(broker: Cluster) -> None:
+    limit(broker, SLOW, client_id=None)
+    throttling = next(iter(broker.nodes.values())).throttling
+    assert throttling is not None
+    throttling._sensors = sensors = Counted()
+    client = Talk(broker, "x").wire.session.client
+    for number in range(1000):
+        throttling._record("request_percentage", client._replace(client_id=str(number)), 1.0, 0.0)
+    assert len(sensors) == 1000
+    assert sensors.looks <= 2000

@@ -8,7 +8,7 @@ ConfigAdminManager; semantics 6.2.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -48,13 +48,12 @@ from kafka_shim.broker.admin.config_values import (
     topic_values,
 )
 from kafka_shim.broker.admin.meanings import meaning_of
-from kafka_shim.broker.setting import ConfigType, Setting, as_list
+from kafka_shim.broker.setting import ConfigType, Setting
 from kafka_shim.broker.settings import (
     broker_refusal,
     broker_settings,
     group_refusal,
     group_settings,
-    group_value,
     topic_refusal,
     topic_settings,
 )
@@ -70,6 +69,10 @@ THREADS: Final = frozenset(
         "num.replica.fetchers",
     }
 )
+
+
+MAX_BROKER_BYTES: Final = 1 << 20
+"""The limit for the values of a broker, or of all together, with their names: a client may set unknown ones."""
 
 
 class ResourceType(IntEnum):
@@ -230,10 +233,7 @@ class Configs:
         topic = self._topic(resource.resource_name)
         settings = topic_settings(self._rules)
 
-        def current(name: str) -> str:
-            return self.settings.topic_text(name, topic.configs)
-
-        changed = _altered(resource.configs, {} if replaces else topic.configs, current, settings, "topic")
+        changed = _altered(resource.configs, {} if replaces else topic.configs, settings, "topic")
         _check_size(resource, changed)
         if (refusal := topic_refusal(changed, self.settings)) is not None:
             raise TopicError(ErrorCode.INVALID_CONFIG, refusal)
@@ -252,10 +252,12 @@ class Configs:
         settings = self.settings
         before = settings.altered_of.get(self.node_id, {}) if name else settings.altered
         try:
-            changed = _altered(resource.configs, {} if replaces else before, settings.text, existing, "broker")
+            changed = _altered(resource.configs, {} if replaces else before, existing, "broker")
         except TopicError as refused:
             raise TopicError(ErrorCode.INVALID_REQUEST, refused.message) from None
         _check_size(resource, changed)
+        if sum(len(each) + len(value) for each, value in changed.items()) > MAX_BROKER_BYTES:
+            raise TopicError(ErrorCode.POLICY_VIOLATION, f"All values would need more than {MAX_BROKER_BYTES} bytes.")
         if self._rules.dynamic_intervals and (refusal := broker_refusal(changed, settings)) is not None:
             raise TopicError(ErrorCode.INVALID_REQUEST, refusal)
         self._check_threads(changed, before)
@@ -309,10 +311,7 @@ class Configs:
         own = self.settings.groups.get(name, {})
         settings = {name: each.setting for name, each in group_settings(self._rules).items()}
 
-        def current(name: str) -> str:
-            return group_value(name, own, self.settings)
-
-        changed = _altered(resource.configs, {} if replaces else own, current, settings, "group")
+        changed = _altered(resource.configs, {} if replaces else own, settings, "group")
         if (refusal := group_refusal(changed, self.settings, self._rules)) is not None:
             raise TopicError(ErrorCode.INVALID_CONFIG, refusal)
         if not validate_only:
@@ -355,12 +354,11 @@ def _check_size(resource: AlterConfigsResource, changed: Mapping[str, str]) -> N
 def _altered(
     operations: list[AlterableConfig],
     own: Mapping[str, str],
-    current: Callable[[str], str],
     settings: Mapping[str, Setting],
     what: str,
 ) -> dict[str, str]:
-    """Return the resource's own values after the operations. `current(name)` is the value in force. Raises TopicError
-    with INVALID_CONFIG (40), or INVALID_REQUEST (42) for an unknown operation."""
+    """Return the resource's own values after the operations; one that it does not have begins at the default of the
+    setting. Raises TopicError with INVALID_CONFIG (40), or INVALID_REQUEST (42) for an unknown operation."""
     changed = dict(own)
     for each in operations:
         if each.config_operation == Operation.DELETE:
@@ -381,19 +379,47 @@ def _altered(
                     ErrorCode.INVALID_CONFIG,
                     f"Can't {operation.name} to key {each.name} because its type is not LIST.",
                 )
-            before, changes = as_list(current(each.name)), as_list(value)
-            if operation is Operation.APPEND:
-                parts = frozenset(before)
-                value = ",".join([*before, *(part for part in changes if part not in parts)])
-            else:
-                parts = frozenset(changes)
-                value = ",".join(part for part in before if part not in parts)
+            before = changed.get(each.name, setting.default or "")
+            value = (_appended if operation is Operation.APPEND else _subtracted)(before, value)
         elif each.config_operation != Operation.SET:
             raise TopicError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {each.config_operation}")
         if (refusal := setting.refusal(value)) is not None:
             raise TopicError(ErrorCode.INVALID_CONFIG, refusal)
         changed[each.name] = value
     return changed
+
+
+def _appended(before: str, value: str) -> str:
+    """Return a list with each part of `value` that it does not have by then."""
+    parts = _filled(before)
+    existing = set(parts)
+    for part in _parts(value):
+        if part not in existing:
+            existing.add(part)
+            parts.append(part)
+    return ",".join(parts)
+
+
+def _subtracted(before: str, value: str) -> str:
+    """Return a list without the first part equal to each part of `value`."""
+    times = Counter(_parts(value))
+    parts = []
+    for part in _filled(before):
+        if times[part]:
+            times[part] -= 1
+        else:
+            parts.append(part)
+    return ",".join(parts)
+
+
+def _filled(value: str) -> list[str]:
+    return [part for part in _parts(value) if part]
+
+
+def _parts(value: str) -> list[str]:
+    """Return the parts between the commas, as Java splits a text: spaces stay, and empty parts, but not at the end."""
+    filled = value.rstrip(",")
+    return filled.split(",") if filled or not value else []
 
 
 def _described(value: Value, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -9,10 +9,11 @@ KafkaRaftClient and ReplicaManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from kafka_shim.apis.describe_log_dirs import (
+    DescribableLogDirTopic,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -96,16 +97,15 @@ class LogDirs:
 
     def describe(self, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         """Return the only directory, with those partitions in the request that have a replica here."""
-        if request.topics is None:
-            partitions = {topic.name: set(range(len(topic.partitions))) for topic in self.topics.all()}
-        else:
-            partitions = {}
-            for each in request.topics:
-                partitions.setdefault(each.topic, set()).update(each.partitions)
+        partitions: dict[str, set[int]] = {}
+        for each in all_topics(self.topics.all()) if request.topics is None else request.topics:
+            partitions.setdefault(each.topic, set()).update(each.partitions)
         settings = self.topics.settings
         folder = settings.text("log.dirs") or settings.text("log.dir")
         described = [
-            self._topic(topic, partitions[topic.name]) for topic in self.topics.all() if topic.name in partitions
+            self._topic(topic, indexes)
+            for name, indexes in partitions.items()
+            if (topic := self.topics.named(name)) is not None
         ]
         return DescribeLogDirsResponse(
             results=[DescribeLogDirsResult(log_dir=folder, topics=[each for each in described if each.partitions])]
@@ -120,6 +120,17 @@ class LogDirs:
                 if each.index in partitions and self.node_id in each.replicas
             ],
         )
+
+
+def all_topics(topics: Iterable[Topic]) -> list[DescribableLogDirTopic]:
+    """Return the elements of a request that names all partitions of these topics."""
+    return [DescribableLogDirTopic(topic.name, [each.index for each in topic.partitions]) for topic in topics]
+
+
+def one_directory(results: list[DescribeLogDirsResult]) -> list[DescribeLogDirsResult]:
+    """Merge the answers to parts of a request: each has the directory with some of the topics."""
+    results[0].topics = [topic for each in results for topic in each.topics]
+    return results[:1]
 
 
 def _unknown(index: int) -> PartitionData:

@@ -21,7 +21,7 @@ from kafka_shim.apis.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire.errors import ErrorCode, fitting
 from kafka_shim.broker.settings import Entity, Quotas, Settings
 
 USER: Final = "user"
@@ -61,7 +61,7 @@ class _RefusedError(Exception):
     """A quota or a filter that is refused."""
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
-        super().__init__(message)
+        super().__init__(fitting(message))
         self.code = code
 
 

@@ -11,6 +11,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.operation import MAX_TEXT, Answer, Body, BrokerId, GroupId, Operation, TopicName
 from kafka_shim.control.problems import Problem
 from kafka_shim.control.workbench import Workbench
+from kafka_shim.server.passwords import is_password
 from kafka_shim.server.refusals import Refused
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class SetConfig(Body, kw_only=True):
 
 
 class ConfigSet(Answer, kw_only=True):
-    """The settings that were set."""
+    """The settings that were set; a password is null, as DescribeConfigs shows it."""
 
     config: dict[str, str | float | bool | None]
 
@@ -143,7 +144,7 @@ def _set_config(workbench: Workbench, body: SetConfig) -> ConfigSet:
     names = {"topic": body.topic, "group": body.group, "broker": body.broker}
     config = _set(workbench, body.config, **{name: value for name, value in names.items() if value is not UNSET})
     workbench.settle()
-    return ConfigSet(config=config)
+    return ConfigSet(config={name: None if is_password(name) else value for name, value in config.items()})
 
 
 def _set(

@@ -37,6 +37,7 @@ from tests.effort import ComparedText, comparisons
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 REPLICAS = "leader.replication.throttled.replicas"
+OTHER_REPLICAS = "follower.replication.throttled.replicas"
 SET, DELETE, APPEND, SUBTRACT = range(4)
 KINDS = ("consumer", "share", "streams")
 BOUNDS = ("", "min.", "max.")
@@ -159,13 +160,52 @@ class TestAlterTopic:
         assert alter(cluster, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete")) == 0
         assert value(cluster, TOPIC, "t", "cleanup.policy") == ("compact", 1)
 
+    @pytest.mark.parametrize(
+        ("operation", "before", "value", "after"),
+        [
+            (APPEND, "", "1:2,1:2", "1:2"),
+            (APPEND, "1:2,1:2", "1:2,3:4,3:4", "1:2,1:2,3:4"),
+            (APPEND, "1:2,,3:4", "5:6", "1:2,3:4,5:6"),
+            (APPEND, "1:2", "3:4,,", "1:2,3:4"),
+            (APPEND, "1:2", ",", "1:2"),
+            (APPEND, "1:2", " 1:2", "1:2, 1:2"),
+            (SUBTRACT, "1:2,3:4,1:2", "1:2", "3:4,1:2"),
+            (SUBTRACT, "1:2,3:4,1:2", "1:2,1:2,1:2", "3:4"),
+            (SUBTRACT, "1:2,3:4", "5:6", "1:2,3:4"),
+            (SUBTRACT, "1:2", "1:2", ""),
+        ],
+    )
+    def test_parts_of_a_list_change_as_in_kafka(
+        self, cluster: Cluster, operation: int, before: str, value: str, after: str
+    ) -> None:
+        """Source: `ConfigurationControlManager.incrementalAlterConfigResource`."""
+        assert alter(cluster, TOPIC, "t", (REPLICAS, SET, before), (OTHER_REPLICAS, SET, before)) == 0
+        assert alter(cluster, TOPIC, "t", (REPLICAS, operation, value)) == 0
+        configs = cluster.topics.named("t").configs  # type: ignore[union-attr]
+        assert configs == {REPLICAS: after, OTHER_REPLICAS: before}
+
+    def test_a_list_that_the_topic_does_not_have_begins_at_the_default_of_the_setting(self, cluster: Cluster) -> None:
+        assert alter(cluster, BROKER, "1", ("log.cleanup.policy", SET, "compact")) == 0
+        assert alter(cluster, TOPIC, "t", ("cleanup.policy", APPEND, "compact")) == 0
+        assert value(cluster, TOPIC, "t", "cleanup.policy") == ("delete,compact", 1)
+
     @pytest.mark.parametrize("operation", [APPEND, SUBTRACT])
     def test_each_part_of_a_list_is_looked_up_once(
         self, cluster: Cluster, operation: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lists = iter([[ComparedText(f"{name}{number}") for number in range(300)] for name in "ab"])
-        monkeypatch.setattr(admin_configs, "as_list", lambda value: next(lists))
-        assert comparisons(lambda: alter(cluster, TOPIC, "t", (REPLICAS, operation, "x"))) <= 300
+        monkeypatch.setattr(admin_configs, "_parts", lambda value: next(lists))
+        assert comparisons(lambda: alter(cluster, TOPIC, "t", (REPLICAS, operation, "x"))) <= 600
+
+    def test_a_refusal_of_a_long_value_fits_an_answer(self, cluster: Cluster) -> None:
+        resource = AlterConfigsResource(TOPIC, "t", [AlterableConfig("retention.ms", SET, "\u00e9" * 16_383)])
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        response = cluster.broker.change(request, None, cluster.now)
+        (result,) = response.responses
+        assert result.error_code == ErrorCode.INVALID_CONFIG
+        assert result.error_message.startswith("Invalid value \u00e9\u00e9")
+        assert result.error_message.endswith("for configuration retention.ms: Not a number of type LONG")
+        assert response.encode(1)
 
     def test_a_list_grows_no_longer_than_a_text_of_an_answer(self, cluster: Cluster) -> None:
         parts = [f"{number:04}" for number in range(6553)]
@@ -204,6 +244,8 @@ class TestAlterTopic:
             (("preallocate", SET, "yes"), ErrorCode.INVALID_CONFIG),
             (("compression.type", SET, "zip"), ErrorCode.INVALID_CONFIG),
             (("cleanup.policy", SET, "compact,keep"), ErrorCode.INVALID_CONFIG),
+            (("cleanup.policy", SET, "delete, delete"), ErrorCode.INVALID_CONFIG),
+            (("cleanup.policy", SET, "delete,"), ErrorCode.INVALID_CONFIG),
             (("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
             (("max.compaction.lag.ms", SET, "999"), ErrorCode.INVALID_CONFIG),
             (("remote.storage.enable", SET, "true"), ErrorCode.INVALID_CONFIG),
@@ -235,6 +277,13 @@ class TestAlterBroker:
         assert alter(cluster, BROKER, name, ("message.max.bytes", SET, "100")) == 0
         assert cluster.topics.named("t").max_message_bytes == 100
         assert own.max_message_bytes == 900
+
+    def test_values_with_unknown_names_have_a_bound(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(admin_configs, "MAX_BROKER_BYTES", 20)
+        assert alter(cluster, BROKER, "", ("plugin.a", SET, "x" * 12)) == 0
+        assert alter(cluster, BROKER, "", ("plugin.b", SET, "x")) == ErrorCode.POLICY_VIOLATION
+        assert alter(cluster, BROKER, "1", ("plugin.b", SET, "x" * 12)) == 0
+        assert cluster.topics.settings.altered == {"plugin.a": "x" * 12}
 
     def test_a_running_broker_refuses_to_change_static_keys(self, cluster: Cluster) -> None:
         assert alter(cluster, BROKER, "1", ("num.partitions", SET, "5")) == ErrorCode.INVALID_REQUEST
