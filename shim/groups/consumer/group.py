@@ -394,9 +394,8 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
         if value is None:
             self.subscriptions.resolved.pop(pattern, None)
         else:
-            self.subscriptions.resolved[pattern] = ResolvedRegex(
-                frozenset(value.topics), value.version, value.timestamp
-            )
+            topics = self.shard.shared(frozenset(value.topics))
+            self.subscriptions.resolved[pattern] = ResolvedRegex(topics, value.version, value.timestamp)
 
     def _put(self, member: Member) -> None:
         """Add or replace a member."""
