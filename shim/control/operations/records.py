@@ -9,7 +9,6 @@ import base64
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
-import trio
 from msgspec import UNSET, Meta, UnsetType
 
 from kafka_shim.apis.wire.errors import ErrorCode
@@ -106,7 +105,7 @@ async def _read(workbench: Workbench, topic: str, query: RecordsQuery) -> Record
         batches = each.records()
         try:
             # Compressed records can be a thousand times as large as their batch, so only one is unpacked at a time.
-            while (decoded := await trio.to_thread.run_sync(next, batches, None)) is not None:
+            while (decoded := await workbench.elsewhere(next, batches, None)) is not None:
                 for record in decoded:
                     size += _size(record)
                     if len(records) == query.most or (records and size > ANSWER_BYTES):
