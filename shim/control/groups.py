@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final
 
 import trio
 
-from kafka_shim.groups.group import Group, MemberDescription, Subscription, owned_partitions
+from kafka_shim.groups.group import Group, MemberDescription, Subscription, owned_by_topic
 from kafka_shim.groups.shard import Shard
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.node import Node
@@ -62,8 +63,8 @@ async def described(cluster: Cluster, group_id: str) -> dict[str, Any] | None:
 async def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -> dict[str, Any]:
     # A copy, because members and offsets may change while the long lists are made.
     offsets = {topic: dict(by_partition) for topic, by_partition in shard.offsets.of(group.group_id).items()}
-    owned = owned_partitions(group)
     description = group.describe()
+    owned = owned_by_topic(description)
     due_ms = description.assignment_due_ms
     left_ms = 0 if due_ms is None else due_ms - shard.wall_ms(cluster.clock())
     facts = {
@@ -97,8 +98,8 @@ async def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -
         ),
         "uncommitted": await _in_turns(
             {"topic": topic, "partition": partition, "lag": _lag(cluster, topic, partition)}
-            for topic, partition in sorted(owned)
-            if partition not in offsets.get(topic, {})
+            for topic, partitions in sorted(owned.items(), key=itemgetter(0))
+            for partition in sorted(partitions - offsets.get(topic, {}).keys())
         ),
     }
 

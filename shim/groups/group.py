@@ -257,7 +257,14 @@ def owned_partitions(group: Group) -> set[tuple[str, int]]:
     """Return topic and partition of all that members own; none for a kind of group without offsets for each partition
     of a member.
     """
-    if group.type not in ("classic", "consumer"):
-        return set()
-    owned = [each.assignment or {} for each in group.describe().members]
-    return {(name, index) for each in owned for name, indexes in each.items() for index in indexes}
+    return {(name, index) for name, indexes in owned_by_topic(group.describe()).items() for index in indexes}
+
+
+def owned_by_topic(description: GroupDescription) -> dict[str, set[int]]:
+    """Return the same by topic, from the description of the group."""
+    owned: dict[str, set[int]] = {}
+    if description.type in ("classic", "consumer"):
+        for member in description.members:
+            for name, indexes in (member.assignment or {}).items():
+                owned.setdefault(name, set()).update(indexes)
+    return owned
