@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kafka_shim.apis.incremental_alter_configs import (
@@ -18,6 +18,7 @@ from kafka_shim.apis.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.apis.similar import similar_name
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.admin.changes import Change
 from kafka_shim.broker.admin.configs import Operation, ResourceType
@@ -34,6 +35,8 @@ from kafka_shim.server.cluster import Cluster
 Value: TypeAlias = str | bytes | None
 """A key or a value; a text is UTF-8, None a tombstone."""
 
+_HINTS: Final = 20
+"""Settings of a change that are compared with the known ones if they are unknown: that takes about a millisecond."""
 SLICE_BYTES: Final = 2**20
 
 
@@ -122,7 +125,7 @@ class TopicData:
         if topic is not None:
             self._topic(topic)
         type_, name = resources[0] if resources else (ResourceType.BROKER, "")
-        hints = [hint for setting in config if (hint := _similar(setting, type_))]
+        hints = [hint for setting in islice(config, _HINTS) if (hint := _similar(setting, type_))]
         if hints and type_ == ResourceType.BROKER:
             # Kafka accepts unknown names for a broker, because they may be a plugin's.
             raise ValueError(f"That is not a setting of a broker; {hints[0]}")
@@ -263,8 +266,8 @@ class TopicData:
 
     def _no_group(self, name: str) -> str:
         there = sorted({each for node in self.cluster.nodes.values() for each in node.groups.groups})
-        meant = get_close_matches(name, there, 1)
-        hint = f"; did you mean {meant[0]!r}?" if meant else f"; groups are: {', '.join(there) or 'none'}."
+        meant = similar_name(name, there)
+        hint = f"; did you mean {meant!r}?" if meant else f"; groups are: {', '.join(there) or 'none'}."
         return f"There is no group {name!r}{hint}"
 
     def _topic(self, name: str) -> Topic:
@@ -310,8 +313,8 @@ def _similar(setting: str, type_: int) -> str | None:
         if setting.partition(".")[0] not in {each.partition(".")[0] for each in names}:
             # Each kind of group has the setting under its own name.
             setting = f"consumer.{setting}"
-    near = [] if setting in names else get_close_matches(setting, names, 1)
-    return f"did you mean {near[0]!r}?" if near else None
+    near = None if setting in names else similar_name(setting, names)
+    return f"did you mean {near!r}?" if near else None
 
 
 def _setting_text(value: Any) -> str | None:
