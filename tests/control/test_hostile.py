@@ -299,6 +299,19 @@ def test_a_field_with_a_long_name_is_refused_without_a_guess(monkeypatch: pytest
         assert len(str(problem)) <= 2000
 
 
+def test_what_a_body_repeats_is_bounded(server: CoordinatorServer) -> None:
+    body = {"values": ["x"] * 1000, "key": "k" * 10_000}
+    with httpx.Client(base_url=server.control_url, timeout=PATIENCE_S) as http:
+        for more in ({}, {"key": None, "headers": {"h": "v" * 10_000}}):
+            answer = http.post("/v1/topics/orders/records", json=body | more)
+            assert (answer.status_code, answer.json()["error"]) == (409, "INVALID_RECORD")
+        offsets = [{"topic": "orders", "partition": 0, "offset": 1}] * 10_001
+        assert http.post("/v1/groups/alive/rewind", json={"offsets": offsets}).status_code == 400
+        config = {f"name{number}": 1 for number in range(1001)}
+        assert http.post("/v1/config", json={"config": config}).status_code == 400
+        assert http.get("/v1/topics/orders/records").json()["records"] == []
+
+
 def test_few_unknown_settings_are_compared_with_the_known_ones(
     server: CoordinatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,7 +221,7 @@ class NewOffset(Body, kw_only=True):
 class RewindGroup(Body, kw_only=True):
     """The new offsets of a group."""
 
-    offsets: list[NewOffset]
+    offsets: Annotated[list[NewOffset], Meta(max_length=10_000)]
     timeout: (
         Annotated[Timeout, Meta(description="Real seconds to wait at most until every member has started again.")]
         | UnsetType
