@@ -145,8 +145,8 @@ class Matching:
                     if steps >= PART:
                         steps = 0
                         yield True
-            found = frozenset(matched)
-            self.found[pattern] = sets.setdefault(found, found)
+            subset = frozenset(matched)
+            self.found[pattern] = sets.setdefault(subset, subset)
             if steps >= PART:
                 steps = 0
                 yield True

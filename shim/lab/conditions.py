@@ -17,7 +17,7 @@ class Conditions:
     def __init__(self) -> None:
         self._waiting: list[tuple[Callable[[], bool], trio.Event]] = []
         self._views: dict[Hashable, Any] | None = None
-        """During a check, what the conditions looked at."""
+        """The views of the conditions during a check."""
 
     @property
     def waiting(self) -> int:
@@ -38,7 +38,7 @@ class Conditions:
             entry[1].set()
 
     def view(self, key: Hashable, look: Callable[[], T]) -> T:
-        """Return what `look()` returns; the conditions of one check share it by its key, since nothing changes in
+        """Return the result of `look()`; the conditions of one check share it by its key, since nothing changes in
         between."""
         if self._views is None:
             return look()

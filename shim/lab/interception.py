@@ -153,8 +153,8 @@ def similar(name: str, names: Iterable[str]) -> str:
     # The words may be right and their order wrong: CommitOffset.
     words = sorted(_WORDS.findall(name))
     near = [each for each in names if len(words) > 1 and sorted(_WORDS.findall(each)) == words]
-    meant = near[0] if near else similar_name(name, names)
-    return f"did you mean {meant!r}?" if meant else f"there are {', '.join(names)}."
+    best = near[0] if near else similar_name(name, names)
+    return f"did you mean {best!r}?" if best else f"there are {', '.join(names)}."
 
 
 class Intercept(Protocol):

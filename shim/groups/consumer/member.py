@@ -190,8 +190,8 @@ class Views:
         matched: frozenset[str],
         described: Callable[..., frozenset[str]],
     ) -> tuple[frozenset[str], bool]:
-        """Give each subscriber of a pattern its part of the topics that match, which `described` returns as
-        `TopicRights.described` does. Return all of these parts, and True if one differs from the part before."""
+        """Give each subscriber of a pattern its part of the topics that match; `described` is that of `TopicRights`.
+        Return all of these parts, and True if one differs from the part before."""
         readers = {self.readers[member_id] for member_id in subscribers if member_id in self.readers}
         before = self._topics.get(pattern, {})
         now = self._topics[pattern] = {reader: described(*reader, matched) for reader in readers}

@@ -170,11 +170,11 @@ class Resolution:
             for pattern, each in result.items()
         }
 
-    def _has_room(self, written: Mapping[str, ResolvedRegex]) -> bool:
+    def _has_room(self, resolutions: Mapping[str, ResolvedRegex]) -> bool:
         """True if one batch takes all these records and that of a new epoch."""
         group_id, shard, limit = self.group.group_id, self.group.shard, self.group.shard.topics.max_batch_bytes
         least, most = 0, _RECORD_BYTES
-        for pattern, resolution in written.items():
+        for pattern, resolution in resolutions.items():
             characters = sum(map(len, resolution.topics))
             least += characters
             most += characters + _NAME_BYTES * len(resolution.topics)
@@ -183,7 +183,7 @@ class Resolution:
                 return False
         if most <= limit:
             return True
-        all_records = [records.resolved_regex(group_id, *each) for each in written.items()]
+        all_records = [records.resolved_regex(group_id, *each) for each in resolutions.items()]
         return shard.has_room_for([*all_records, records.epoch(group_id, self.group.group_epoch + 1, 0)])
 
     def finish(self, result: dict[str, ResolvedRegex] | Exception, now: float) -> None:
