@@ -28,12 +28,10 @@ from kafka_shim.groups.regex import Matching, RegexError, compiled, is_large
 from kafka_shim.trace.causes import Cause
 
 LEAST_INTERVAL_MS: Final = 10_000
-_RECORD_BYTES: Final = 200
-"""Limit of the bytes of a record beside its texts."""
+_RECORD_BYTES: Final = 100
+"""Limit of the bytes of a record beside its texts, and of a batch beside its records."""
 _NAME_BYTES: Final = 3
 """Limit of the bytes of a topic name in a record beside its characters, which are ASCII."""
-_CHARACTER_BYTES: Final = 4
-"""Limit of the bytes of any other character."""
 
 
 class PatternChange(Enum):
@@ -173,12 +171,12 @@ class Resolution:
     def _has_room(self, resolutions: Mapping[str, ResolvedRegex]) -> bool:
         """True if one batch takes all these records and that of a new epoch."""
         group_id, shard, limit = self.group.group_id, self.group.shard, self.group.shard.topics.max_batch_bytes
-        least, most = 0, _RECORD_BYTES
+        of_each = _RECORD_BYTES + len(group_id.encode())
+        least, most = 0, _RECORD_BYTES + of_each
         for pattern, resolution in resolutions.items():
             characters = sum(map(len, resolution.topics))
             least += characters
-            most += characters + _NAME_BYTES * len(resolution.topics)
-            most += _RECORD_BYTES + _CHARACTER_BYTES * (len(pattern) + len(group_id))
+            most += of_each + len(pattern.encode()) + characters + _NAME_BYTES * len(resolution.topics)
             if least > limit:
                 return False
         if most <= limit:
