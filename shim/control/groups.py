@@ -13,13 +13,15 @@ from typing import Any, Final
 
 import trio
 
-from kafka_shim.groups.group import Group, MemberDescription, Subscription, owned_by_topic
+from kafka_shim.groups.group import OFFSET_KINDS, Group, MemberDescription, Subscription
 from kafka_shim.groups.shard import Shard
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.node import Node
 
 TURN: Final = 200
-"""Groups, members or offsets to read before other tasks get a turn."""
+"""Groups or offsets to read before other tasks get a turn."""
+MEMBERS: Final = 20
+"""Members to read: each may subscribe to thousands of topics, or own thousands of partitions."""
 
 
 async def each_group(cluster: Cluster) -> AsyncIterator[tuple[Node, Group]]:
@@ -64,7 +66,6 @@ async def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -
     # A copy, because members and offsets may change while the long lists are made.
     offsets = {topic: dict(by_partition) for topic, by_partition in shard.offsets.of(group.group_id).items()}
     description = group.describe()
-    owned = owned_by_topic(description)
     due_ms = description.assignment_due_ms
     left_ms = 0 if due_ms is None else due_ms - shard.wall_ms(cluster.clock())
     facts = {
@@ -81,8 +82,13 @@ async def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -
         "heartbeat_bound_ms": description.heartbeat_bound_ms,
         "topology": [asdict(node) for node in description.topology],
     }
+    members = await _in_turns((_member(member) for member in group.describe_members()), MEMBERS)
+    owned: dict[str, set[int]] = {}
+    for member in members if group.type in OFFSET_KINDS else ():
+        for topic, numbers in (member["assignment"] or {}).items():
+            owned.setdefault(topic, set()).update(numbers)
     return facts | {
-        "members": await _in_turns(_member(member) for member in description.members),
+        "members": members,
         "offsets": await _in_turns(
             {
                 "topic": topic,
@@ -104,10 +110,10 @@ async def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -
     }
 
 
-async def _in_turns(each: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return all of them, with a turn for other tasks now and then."""
+async def _in_turns(each: Iterator[dict[str, Any]], at_once: int = TURN) -> list[dict[str, Any]]:
+    """Return all of them, with a turn for other tasks after so many."""
     whole: list[dict[str, Any]] = []
-    while part := list(islice(each, TURN)):
+    while part := list(islice(each, at_once)):
         whole += part
         await trio.lowlevel.checkpoint()
     return whole

@@ -81,7 +81,7 @@ def snapshot(cluster: Cluster, group_id: str) -> GroupSnapshot:
             dict(sorted(member.assignment.items())) if is_settled and member.assignment is not None else {},
             member.has_assignment and not lacks_partitions,
         )
-        for member in now.members
+        for member in group.describe_members(subscriptions=False)
     )
     return GroupSnapshot(group_id, now.state, now.generation, now.protocol, now.leader, members)
 
