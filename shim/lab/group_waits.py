@@ -10,12 +10,14 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
+from itertools import islice
 from math import ceil, inf
 from operator import ge
 from typing import Any, Final
 
 import trio
 
+from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.apis.similar import similar_name
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.states import State
@@ -415,7 +417,7 @@ class GroupWaits:
     def vain(self, goal: str, timeout: float, hints: Iterable[str] = (), tail: StoryTail | None = None) -> NotReached:
         """Return the error of a wait that has timed out, with the state of the group and its story so far, or the
         `tail` of that."""
-        vain = f"Waited {timeout:g} s in vain for {goal}.{self._stands_still()}"
+        vain = f"Waited {timeout:g} s in vain for {readable(goal, LONGEST_LINE)}.{self._stands_still()}"
         if tail is None:
             tail = StoryTail()
             tail.add(self.story())
@@ -425,7 +427,7 @@ class GroupWaits:
         """Say which of these topics is not there, or has no such partition; a topic may come while a test waits."""
         counts = {each.name: len(each.partitions) for each in self._cluster.topics.all()}
         lines = []
-        for name, partitions in expected.items():
+        for name, partitions in islice(expected.items(), STORY_LINES):
             if name not in counts:
                 lines.append(f"There is no topic {name!r}; {similar(name, counts)}")
             elif max(partitions, default=0) >= counts[name]:

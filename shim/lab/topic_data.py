@@ -172,8 +172,11 @@ class TopicData:
         encoded = tuple((name, _bytes(value)) for name, value in (headers or {}).items())
         stamp = int(time.time() * 1000) if timestamp is None else timestamp
         places = []
+        if partition is None and key is not None:
+            # All of them go there, and the hash of a long key takes time.
+            partition = self._partition_for(target, 0, _bytes(key))
         for number, value in enumerate(values):
-            index = self._partition_for(target, number, _bytes(key)) if partition is None else partition
+            index = self._partition_for(target, number, None) if partition is None else partition
             where = target.partition(index)
             if where is None:
                 raise ValueError(f"Topic {topic!r} has no partition {index}; it has {len(target.partitions)}.")

@@ -11,7 +11,8 @@ import trio.testing
 
 from kafka_shim.lab import group_waits
 from kafka_shim.lab.conditions import Conditions
-from kafka_shim.lab.group_waits import NotReached
+from kafka_shim.lab.group_waits import STORY_LINES, NotReached
+from kafka_shim.lab.snapshots import GroupSnapshot, MemberSnapshot
 from kafka_shim.server.history import EventHistory
 from kafka_shim.testing import open_coordinator
 
@@ -124,3 +125,33 @@ async def test_others_are_served_while_an_error_tells_the_story() -> None:
         nursery.cancel_scope.cancel()
     # The wait reads them for the event, for the values of its fields, and for the story.
     assert turns > 3 * 10
+
+
+def test_members_are_called_by_each_of_their_names() -> None:
+    one = MemberSnapshot("id-1", "app", "static", {}, True)
+    two = MemberSnapshot("app", "app", None, {}, True)
+    group = GroupSnapshot("g", "Stable", 1, None, None, (one, two))
+    assert [group.called(name) for name in ("id-1", "app", "static", "other")] == [[one], [one, two], [one], []]
+
+
+def test_a_look_for_many_names_walks_over_the_members_once() -> None:
+    walks = 0
+
+    class Members(tuple[MemberSnapshot, ...]):
+        def __iter__(self) -> Iterator[MemberSnapshot]:
+            nonlocal walks
+            walks += 1
+            return super().__iter__()
+
+    members = Members(MemberSnapshot(f"id-{number}", "", None, {}, True) for number in range(5))
+    group = GroupSnapshot("g", "Stable", 1, None, None, members)
+    assert all(group.called(f"id-{number}") for number in range(5))
+    assert walks == 1
+
+
+async def test_an_error_about_many_topics_stays_short() -> None:
+    async with open_coordinator(topics={"orders": 1}) as kit:
+        with pytest.raises(NotReached) as caught:
+            await kit.group("g").owns("m", {f"topic-{number}": [0] for number in range(20_000)}, timeout=0)
+    assert len(str(caught.value)) < 20_000
+    assert str(caught.value).count("There is no topic") == STORY_LINES
