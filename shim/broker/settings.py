@@ -9,10 +9,10 @@ semantics 6.2 for groups.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kafka_shim.apis.releases import DEFAULT_RULES, Rules
+from kafka_shim.apis.similar import similar_name
 from kafka_shim.broker.offset_reset import offset_reset
 from kafka_shim.broker.setting import MAX_INT, MAX_LONG, ConfigType, Setting, as_list
 from kafka_shim.broker.unused_settings import unused_settings
@@ -575,6 +575,6 @@ def _within_bounds(name: str, value: str, settings: Settings) -> str:
 
 def unknown_setting(name: str) -> str:
     """Return a sentence about an unknown setting, with the most similar name."""
-    near = get_close_matches(name, {*NAMES, *BROKER_SETTINGS}, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    near = similar_name(name, {*NAMES, *BROKER_SETTINGS})
+    hint = f"; did you mean {near!r}?" if near else "."
     return f"{name!r} is not a setting of this coordinator{hint}"

@@ -98,7 +98,7 @@ def make_routes(workbench: Workbench, lab: bool, with_token: bool) -> list[Route
         Route("/openapi.json", show_document),
         Route("/docs", show_page),
         *page_routes(lab=lab),
-        *semantics_routes(),
+        *semantics_routes(workbench),
         *(Route(path, refuse, methods=["GET", "POST", "DELETE"]) for path in refused),
         *(_route(path, of_path, workbench, lab) for path, of_path in by_path.items()),
     ]

@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final
 
 import trio
 
-from kafka_shim.groups.group import Group, MemberDescription, Subscription, owned_partitions
+from kafka_shim.groups.group import OFFSET_KINDS, Group, MemberDescription, Subscription
 from kafka_shim.groups.shard import Shard
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.node import Node
 
 TURN: Final = 200
-"""Groups, members or offsets to read before other tasks get a turn."""
+"""Groups or offsets to read before other tasks get a turn."""
+MEMBERS: Final = 20
+"""Members to read: each may subscribe to thousands of topics, or own thousands of partitions."""
 
 
 async def each_group(cluster: Cluster) -> AsyncIterator[tuple[Node, Group]]:
@@ -62,7 +65,6 @@ async def described(cluster: Cluster, group_id: str) -> dict[str, Any] | None:
 async def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -> dict[str, Any]:
     # A copy, because members and offsets may change while the long lists are made.
     offsets = {topic: dict(by_partition) for topic, by_partition in shard.offsets.of(group.group_id).items()}
-    owned = owned_partitions(group)
     description = group.describe()
     due_ms = description.assignment_due_ms
     left_ms = 0 if due_ms is None else due_ms - shard.wall_ms(cluster.clock())
@@ -80,8 +82,13 @@ async def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -
         "heartbeat_bound_ms": description.heartbeat_bound_ms,
         "topology": [asdict(node) for node in description.topology],
     }
+    members = await _in_turns((_member(member) for member in group.describe_members()), MEMBERS)
+    owned: dict[str, set[int]] = {}
+    for member in members if group.type in OFFSET_KINDS else ():
+        for topic, numbers in (member["assignment"] or {}).items():
+            owned.setdefault(topic, set()).update(numbers)
     return facts | {
-        "members": await _in_turns(_member(member) for member in description.members),
+        "members": members,
         "offsets": await _in_turns(
             {
                 "topic": topic,
@@ -97,16 +104,16 @@ async def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -
         ),
         "uncommitted": await _in_turns(
             {"topic": topic, "partition": partition, "lag": _lag(cluster, topic, partition)}
-            for topic, partition in sorted(owned)
-            if partition not in offsets.get(topic, {})
+            for topic, partitions in sorted(owned.items(), key=itemgetter(0))
+            for partition in sorted(partitions - offsets.get(topic, {}).keys())
         ),
     }
 
 
-async def _in_turns(each: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return all of them, with a turn for other tasks now and then."""
+async def _in_turns(each: Iterator[dict[str, Any]], at_once: int = TURN) -> list[dict[str, Any]]:
+    """Return all of them, with a turn for other tasks after so many."""
     whole: list[dict[str, Any]] = []
-    while part := list(islice(each, TURN)):
+    while part := list(islice(each, at_once)):
         whole += part
         await trio.lowlevel.checkpoint()
     return whole

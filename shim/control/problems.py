@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import orjson
 
+from kafka_shim.apis.readable import readable
+from kafka_shim.apis.similar import similar_name
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.topics import TopicError
 from kafka_shim.server.refusals import Refused
@@ -72,11 +73,14 @@ def invalid(
     import msgspec
 
     match error:
+        case msgspec.ValidationError() if len(str(error)) > _LONGEST:
+            # It quotes the body, and what follows compares it with names.
+            return Problem(400, "INVALID_REQUEST", readable(str(error), _LONGEST))
         case msgspec.ValidationError():
             if (choices := _choices(body_type)) and _OF_CHOICE.fullmatch(str(error)):
                 value = str(error).split("'")[1]
-                near = get_close_matches(value, choices, 1)
-                hint = f" Did you mean '{near[0]}'?" if near else ""
+                near = similar_name(value, choices)
+                hint = f" Did you mean '{near}'?" if near else ""
                 return Problem(400, "INVALID_REQUEST", f"'{value}' is none of {', '.join(choices)}.{hint}")
             if sentence := _wrong_name(str(error), body_type, body):
                 return Problem(400, "INVALID_REQUEST", sentence)
@@ -116,8 +120,8 @@ def _unknown_field(name: str, kinds: list[Any]) -> str:
         {field.encode_name for kind in kinds for field in structs.fields(kind)}
         | {kind.__struct_config__.tag_field for kind in kinds if kind.__struct_config__.tag_field}
     )
-    near = get_close_matches(name.lower(), names, 1, _SIMILAR)
-    hint = f"; did you mean '{near[0]}'? There are" if near else "; there are"
+    near = similar_name(name.lower(), names, _SIMILAR)
+    hint = f"; did you mean '{near}'? There are" if near else "; there are"
     return f"'{name}' is not a field{hint} {', '.join(names)}." if names else f"'{name}' is not a field; there is none."
 
 
@@ -148,8 +152,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """Return the end of a sentence about an unknown name: the most similar one, or all of few."""
     all_names = sorted(names)
     lower = {each.lower(): each for each in all_names}
-    if near := get_close_matches(name.lower(), lower, 1, _SIMILAR):
-        return f"; did you mean '{lower[near[0]]}'?"
+    if near := similar_name(name.lower(), lower, _SIMILAR):
+        return f"; did you mean '{lower[near]}'?"
     return f"; there are {', '.join(all_names)}." if 0 < len(all_names) <= _FEW else "."
 
 
@@ -165,6 +169,8 @@ _UNKNOWN_FIELD: Final = re.compile(r"Object contains unknown field `(\w+)`(?: - 
 _STEP: Final = re.compile(r"\.(\w+)")
 _MISSING_FIELD: Final = re.compile(r"Object missing required field `(\w+)`")
 _WRONG_VALUE: Final = re.compile(r"Invalid enum value '(.*)' - at `\$\.(\w+)`")
+_LONGEST: Final = 2000
+"""Limit of an error with a text of the body, in characters."""
 _FEW: Final = 30
 _SIMILAR: Final = 0.7
 """Similarity of a name that is suggested, from 0 to 1."""

@@ -11,13 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import trio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 import kafka_shim
 from kafka_shim.control.documentation import STYLE, policy
+from kafka_shim.control.workbench import Workbench
 
 _FOLDER: Final = Path(kafka_shim.__file__).parent / "conformance" / "semantics"
 _WIDE: Final = (
@@ -28,9 +28,15 @@ _WIDE: Final = (
 _STYLE: Final = STYLE + _WIDE
 
 
-def semantics_routes() -> list[Route]:
+def semantics_routes(workbench: Workbench) -> list[Route]:
     """Return the routes of the index and the chapters."""
-    return [Route(path, _show) for path in pages()]
+
+    async def show(request: Request) -> Response:
+        # Made in a thread: a chapter takes tens of milliseconds, in which the coordinator would not serve.
+        page = await workbench.elsewhere(_page, request.url.path)
+        return Response(page, headers=policy(_STYLE), media_type="text/html; charset=utf-8")
+
+    return [Route(path, show) for path in pages()]
 
 
 @cache
@@ -38,12 +44,6 @@ def pages() -> dict[str, Path]:
     """Return the files of the index and the chapters by their paths on the server."""
     chapters = {f"/semantics/{page.name.partition('-')[0]}": page for page in sorted(_FOLDER.glob("[0-9]*.md"))}
     return {"/semantics": _FOLDER / "index.md"} | chapters
-
-
-async def _show(request: Request) -> Response:
-    # Made in a thread: a chapter takes tens of milliseconds, in which the coordinator would not serve.
-    page = await trio.to_thread.run_sync(_page, request.url.path)
-    return Response(page, headers=policy(_STYLE), media_type="text/html; charset=utf-8")
 
 
 @cache

@@ -38,7 +38,8 @@ class Workbench:
         self.history.start(requests=False)
         self.frames = FrameHistory(lambda: self.cluster.nodes.values())
         self.nursery = nursery
-        self._computing = trio.CapacityLimiter(1)
+        self._long_calls = trio.CapacityLimiter(1)
+        self._short_calls = trio.CapacityLimiter(1)
         self.has_tls = False
         """True if the control server is HTTPS."""
         self.served_on: tuple[str, str | None] = ("127.0.0.1", None)
@@ -95,11 +96,24 @@ class Workbench:
     async def computed(self, compute: Callable[[str, Iterable[Entry]], T], group: str) -> T:
         """Compute something from the events of a group in another thread, so that its clients do not wait.
 
-        One such computation runs at a time.
+        The thread of a cancelled computation goes on, and nothing waits for it: it must not be inside a library when
+        the interpreter ends.
         """
         entries = self.history.since(0, group)
         with switching_often():
-            return await trio.to_thread.run_sync(compute, group, entries, limiter=self._computing)
+            return await trio.to_thread.run_sync(
+                compute, group, entries, limiter=self._long_calls, abandon_on_cancel=True
+            )
+
+    async def elsewhere(self, function: Callable[..., T], *arguments: Any, is_long: bool = False) -> T:
+        """Call a function in another thread, so that clients of the coordinator do not wait.
+
+        One long call, of many seconds, runs at a time, and one other. They take none of trio's default threads, which
+        the store writes with.
+        """
+        limiter = self._long_calls if is_long else self._short_calls
+        with switching_often():
+            return await trio.to_thread.run_sync(function, *arguments, limiter=limiter)
 
     def has_group(self, name: str) -> bool:
         """Return True if the group exists, or the history remembers it."""

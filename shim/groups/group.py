@@ -7,9 +7,10 @@ group belongs to one shard from its creation until it is dropped. `now` is monot
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from kafka_shim.apis.wire.errors import ErrorCode
@@ -142,6 +143,10 @@ class Group(GroupSummary, Protocol):
     def describe(self) -> GroupDescription:
         """Describe the group for the console, HTTP and tests; the rules of the kind answer the APIs."""
 
+    def describe_members(self, *, subscriptions: bool = True) -> Iterator[MemberDescription]:
+        """Yield the description of each present member at the moment at which it is yielded; without `subscriptions`
+        that part is None, which spares most of the time."""
+
 
 @runtime_checkable
 class Attached(Protocol):
@@ -244,7 +249,6 @@ class GroupDescription:
     cause: str | None = None
     trigger: str = ""
     dropped: list[str] = field(default_factory=list)
-    members: list[MemberDescription] = field(default_factory=list)
     pending_members: list[str] = field(default_factory=list)
     ephemeral: bool = False
     heartbeat_bound_ms: int | None = None
@@ -253,11 +257,21 @@ class GroupDescription:
     assignment_due_ms: int | None = None
 
 
+@lru_cache(maxsize=1)
+def in_order(names: frozenset[str]) -> list[str]:
+    """Return names in order, read-only: members with one subscription, one after the other, share the list."""
+    return sorted(names)
+
+
+OFFSET_KINDS: Final = ("classic", "consumer")
+"""Kinds of groups with an offset for each partition of a member."""
+
+
 def owned_partitions(group: Group) -> set[tuple[str, int]]:
     """Return topic and partition of all that members own; none for a kind of group without offsets for each partition
     of a member.
     """
-    if group.type not in ("classic", "consumer"):
+    if group.type not in OFFSET_KINDS:
         return set()
-    owned = [each.assignment or {} for each in group.describe().members]
+    owned = (each.assignment or {} for each in group.describe_members(subscriptions=False))
     return {(name, index) for each in owned for name, indexes in each.items() for index in indexes}

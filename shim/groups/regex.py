@@ -130,6 +130,8 @@ class Matching:
 
     def _match(self, patterns: Iterable[str], texts: Sequence[str]) -> Iterator[bool]:
         steps = 0
+        # Many patterns may match the same texts: a set takes 0.5 MB for 10,000.
+        sets: dict[frozenset[str], frozenset[str]] = {}
         for pattern in patterns:
             steps += _STEPS_OF_A_PATTERN
             matched: list[str] = []
@@ -143,7 +145,8 @@ class Matching:
                     if steps >= PART:
                         steps = 0
                         yield True
-            self.found[pattern] = frozenset(matched)
+            subset = frozenset(matched)
+            self.found[pattern] = sets.setdefault(subset, subset)
             if steps >= PART:
                 steps = 0
                 yield True

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from kafka_shim.apis.releases import DEFAULT_RULES, Rules
 from kafka_shim.apis.wire import Message
@@ -217,6 +218,7 @@ class Shard:
         self.kinds = kinds
         self._wall_offset = parts.wall_offset
         self._topic_names: list[str] = []
+        self._shared: WeakKeyDictionary[frozenset[str], ReferenceType[frozenset[str]]] = WeakKeyDictionary()
         self._timestamps: tuple[float, tuple[int, ...]] = NEVER, ()
 
     def topic_names(self) -> list[str]:
@@ -225,6 +227,10 @@ class Shard:
         if names != self._topic_names:
             self._topic_names = names
         return self._topic_names
+
+    def shared(self, topics: frozenset[str]) -> frozenset[str]:
+        """Return the set of topics that equals this one, or this one: groups and patterns keep each set once."""
+        return self._shared.setdefault(topics, ref(topics))() or topics
 
     def wall_ms(self, now: float) -> int:
         """Return milliseconds of Unix time at monotonic `now`."""

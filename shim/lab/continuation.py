@@ -65,7 +65,7 @@ class Continuation:
                 elif isinstance(group, StreamsGroup):
                     self._play_streams(group)
                 else:
-                    members = [each.member_id for each in group.describe().members]
+                    members = [each.member_id for each in group.describe_members(subscriptions=False)]
                     self._leave_out(name, members, "its group belongs to an experiment")
 
     def _leave_out(self, group: str, members: list[str], why: str) -> None:

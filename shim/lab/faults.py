@@ -21,11 +21,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from itertools import count
 from math import inf
 from typing import Any, Final, Literal
 
+from kafka_shim.apis.similar import similar_name
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab.interception import (
     MATCH_FIELDS,
@@ -326,8 +326,8 @@ class Faults:
 
 def unknown_action(action: object) -> str:
     """Return a sentence on an unknown action, with the list of actions."""
-    near = get_close_matches(str(action), FAULT_ACTIONS, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    near = similar_name(str(action), FAULT_ACTIONS)
+    hint = f"; did you mean {near!r}?" if near else "."
     return f"{action!r} is not an action{hint} Actions are {', '.join(FAULT_ACTIONS)}."
 
 

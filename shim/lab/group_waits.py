@@ -6,20 +6,24 @@ its story.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from difflib import get_close_matches
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
+from itertools import islice
 from math import ceil, inf
 from operator import ge
 from typing import Any, Final
 
 import trio
 
+from kafka_shim.apis.readable import LONGEST_LINE, readable
+from kafka_shim.apis.similar import similar_name
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.states import State
 from kafka_shim.groups.consumer import patterns
 from kafka_shim.groups.consumer.group import ConsumerGroup
+from kafka_shim.groups.group import Group
 from kafka_shim.lab import arguments
 from kafka_shim.lab.clock import TestClock
 from kafka_shim.lab.conditions import Conditions
@@ -29,7 +33,7 @@ from kafka_shim.lab.snapshots import GroupSnapshot, committed, committed_topics,
 from kafka_shim.lab.snapshots import partitions as by_topic
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.data_exchanges import DATA_APIS
-from kafka_shim.server.history import EventHistory
+from kafka_shim.server.history import Entry, EventHistory
 from kafka_shim.trace.events import begins_rebalance
 
 TIMEOUT: Final = 15.0
@@ -45,6 +49,44 @@ POSITIONED: Final = ("classic", "consumer")
 
 class NotReached(AssertionError):
     """A wait has timed out; the message has the state of the group and its story so far."""
+
+
+class StoryTail:
+    """The last `lines` of a story; `left_out` is the number of those before, if it is above 0."""
+
+    def __init__(self) -> None:
+        self.lines: deque[str] = deque(maxlen=STORY_LINES)
+        self.left_out = -STORY_LINES
+
+    def add(self, lines: Sequence[str]) -> None:
+        """Take the next lines."""
+        self.lines += lines
+        self.left_out += len(lines)
+
+
+class _Reader:
+    """Reader of the events of a group, or of all groups, after the number `at`: each of them once."""
+
+    def __init__(self, history: EventHistory, group: str | None, at: int) -> None:
+        self._history = history
+        self._group = group
+        self._at = at
+
+    async def look_back(self, is_it: Callable[[Entry], bool | None]) -> None:
+        """Call a function with the events until now, until it returns True; clients are served in between."""
+        last = self._history.seen
+        for piece in self._history.pieces(self._at, self._group):
+            if any(map(is_it, piece)):
+                return
+            await trio.lowlevel.checkpoint()
+        self._at = last
+
+    def news(self) -> Iterator[Entry]:
+        """Yield the events since the last call."""
+        for entry in self._history.since(self._at, self._group):
+            self._at = entry.number
+            yield entry
+        self._at = self._history.seen
 
 
 OwnedPartitions = Mapping[str, Iterable[int]] | Iterable[Any]
@@ -67,7 +109,11 @@ class GroupWaits:
     @property
     def now(self) -> GroupSnapshot:
         """The present state of the group."""
-        return snapshot(self._cluster, self.group)
+        return self._conditions.view(self.group, lambda: snapshot(self._cluster, self.group))
+
+    @property
+    def _present(self) -> Group | None:
+        return self._cluster.ownership.owner_of(self.group).groups.groups.get(self.group)
 
     def story(self) -> list[str]:
         """Return the story of the group, as readable lines."""
@@ -96,7 +142,13 @@ class GroupWaits:
             raise Unmatchable(f"owners must map members' names to partitions, not {owners!r}.")
         expected = {name: _partitions(each) for name, each in (owners or {}).items()}
 
+        number = len(members) if isinstance(members, Collection) else members
+
         def condition() -> bool:
+            present = self._present
+            # A look at all members takes long in a large group, and each event brings one.
+            if present is None or present.state != "Stable" or number not in (None, present.size):
+                return False
             group = self.now
             if not group.is_stable or (generation is not None and group.generation < generation):
                 return False
@@ -120,7 +172,7 @@ class GroupWaits:
         than classic and consumer groups.
         """
         _check_members(members)
-        group = self._cluster.ownership.owner_of(self.group).groups.groups.get(self.group)
+        group = self._present
         if group is not None and group.type not in POSITIONED:
             raise Unreachable(f"{self.group} is a {group.type} group: only classic and consumer groups have positions.")
         generation = self.now.generation
@@ -173,7 +225,12 @@ class GroupWaits:
 
     async def empty(self, *, timeout: float = TIMEOUT) -> GroupSnapshot:
         """Wait until the group has no members."""
-        await self._until(lambda: not self.now.members and self.now.state in ("Empty", "Dead"), "no members", timeout)
+
+        def condition() -> bool:
+            group = self._present
+            return group is None or (not group.size and group.state in ("Empty", "Dead"))
+
+        await self._until(condition, "no members", timeout)
         return self.now
 
     async def next(
@@ -191,14 +248,18 @@ class GroupWaits:
             raise Unreachable(f"Events of {fields['api']} are off: `server.data_events()` turns them on.")
         if from_now:
             self._cursor = self._history.seen
+        reader = _Reader(self._history, group, self._cursor)
+
+        def is_it(entry: Entry) -> bool:
+            each = entry.event
+            if each["event"] == event and all(_fits(each.get(name), value) for name, value in fields.items()):
+                matches.append((entry.number, each))
+            return bool(matches)
 
         def condition() -> bool:
-            for number, _, each in self._history.since(self._cursor, group):
-                if each["event"] == event and all(_fits(each.get(name), value) for name, value in fields.items()):
-                    matches.append((number, each))
-                    return True
-            return False
+            return bool(matches) or any(map(is_it, reader.news()))
 
+        await reader.look_back(is_it)
         conditions = ", ".join(f"{name}={value!r}" for name, value in fields.items())
         goal = f"the next {event} event{' with ' * bool(conditions)}{conditions}"
         await self._until(condition, goal, timeout, partial(self._other_values, event, fields))
@@ -298,14 +359,23 @@ class GroupWaits:
         advance: Callable[[float], None] | None,
         timeout: float,
     ) -> None:
-        began = self._history.seen
-        beats: dict[str, int] = {}
+        reader = _Reader(self._history, self.group, self._history.seen)
+        beats: Counter[str] = Counter()
+        reason = ""
 
         def refused() -> str:
-            return next(filter(None, (refusal(event) for _, _, event in self._history.since(began, self.group))), "")
+            nonlocal reason
+            for _, _, event in reader.news():
+                reason = reason or refusal(event)
+                if event["event"] == "exchange" and event["api"].endswith("Heartbeat"):
+                    beats[event["member"]] += 1
+            return reason
 
         def is_over() -> bool:
-            return bool(refused()) or (heartbeats is not None and self._beats(began, beats) >= heartbeats)
+            if refused():
+                return True
+            least = min((beats[member.member_id] for member in self.now.members), default=0)
+            return heartbeats is not None and least >= heartbeats
 
         if advance is not None and seconds is not None:
             advance(seconds)
@@ -314,7 +384,7 @@ class GroupWaits:
         else:
             await self._conditions.until(lambda: bool(refused()), seconds or 0.0)
         if happens := refused():
-            raise NotReached(self._report(happens))
+            raise NotReached(self._report(happens, await self._tail_in_turns()))
 
     async def wait_for(
         self,
@@ -336,7 +406,7 @@ class GroupWaits:
             if await result if isawaitable(result) else result:
                 return now
             if trio.current_time() >= end:
-                raise self.vain(goal, timeout)
+                raise self.vain(goal, timeout, (), await self._tail_in_turns())
             await self.changed(min(LOOK_SECONDS, end - trio.current_time()))
 
     async def changed(self, seconds: float) -> None:
@@ -344,33 +414,35 @@ class GroupWaits:
         seen = self._history.seen
         await self._conditions.until(lambda: self._history.seen > seen, seconds)
 
-    def vain(self, goal: str, timeout: float, hints: Iterable[str] = ()) -> NotReached:
-        """Return the error of a wait that has timed out, with the state of the group and its story so far."""
-        vain = f"Waited {timeout:g} s in vain for {goal}.{self._stands_still()}"
-        return NotReached(self._report("\n".join([vain, *hints])))
+    def vain(self, goal: str, timeout: float, hints: Iterable[str] = (), tail: StoryTail | None = None) -> NotReached:
+        """Return the error of a wait that has timed out, with the state of the group and its story so far, or the
+        `tail` of that."""
+        vain = f"Waited {timeout:g} s in vain for {readable(goal, LONGEST_LINE)}.{self._stands_still()}"
+        if tail is None:
+            tail = StoryTail()
+            tail.add(self.story())
+        return NotReached(self._report("\n".join([vain, *hints]), tail))
 
     def _missing(self, expected: Mapping[str, Iterable[int]]) -> list[str]:
         """Say which of these topics is not there, or has no such partition; a topic may come while a test waits."""
         counts = {each.name: len(each.partitions) for each in self._cluster.topics.all()}
         lines = []
-        for name, partitions in expected.items():
+        for name, partitions in islice(expected.items(), STORY_LINES):
             if name not in counts:
                 lines.append(f"There is no topic {name!r}; {similar(name, counts)}")
             elif max(partitions, default=0) >= counts[name]:
                 lines.append(f"Topic {name!r} has {counts[name]} partitions, from 0 on.")
         return lines
 
-    def _beats(self, began: int, beats: dict[str, int]) -> int:
-        """Return the smallest number of heartbeats that any member has sent."""
-        beats.clear()
-        for _, _, event in self._history.since(began, self.group):
-            if event["event"] == "exchange" and event["api"].endswith("Heartbeat"):
-                beats[event["member"]] = beats.get(event["member"], 0) + 1
-        return min((beats.get(member.member_id, 0) for member in self.now.members), default=0)
-
-    def _other_values(self, event: str, fields: Mapping[str, Any]) -> list[str]:
+    async def _other_values(self, event: str, fields: Mapping[str, Any]) -> list[str]:
         """Name the values that a field has in events of the group, if none has the value that a test waits for."""
-        events = [each for _, _, each in self._history.since(0, self.group) if each["event"] == event]
+        events: list[dict[str, Any]] = []
+
+        def keep(entry: Entry) -> None:
+            if entry.event["event"] == event:
+                events.append(entry.event)
+
+        await _Reader(self._history, self.group, 0).look_back(keep)
         lines = []
         for name, expected in fields.items():
             values = {repr(each.get(name)) for each in events}
@@ -385,7 +457,7 @@ class GroupWaits:
         condition: Callable[[], bool],
         goal: str,
         timeout: float,
-        hints: Callable[[], list[str]] = list,
+        hints: Callable[[], list[str] | Awaitable[list[str]]] = list,
     ) -> None:
         arguments.seconds("timeout", timeout)
 
@@ -396,7 +468,9 @@ class GroupWaits:
             return True
 
         if not await self._conditions.until(reached, timeout):
-            raise self.vain(goal, timeout, hints())
+            lines = hints()
+            lines = await lines if isawaitable(lines) else lines
+            raise self.vain(goal, timeout, lines, await self._tail_in_turns())
         # What is reached counts, also if the application ends at the same time.
         await trio.lowlevel.cancel_shielded_checkpoint()
 
@@ -406,24 +480,33 @@ class GroupWaits:
             return " The clock is frozen: no timer ends until it is advanced or resumed."
         return ""
 
-    def _report(self, first: str) -> str:
-        lines_of_story = self.story()
-        left_out = len(lines_of_story) - STORY_LINES
+    async def _tail_in_turns(self) -> StoryTail:
+        """Read the story in pieces; clients are served in between."""
+        # Imported here: most tests pass, and no one reads their story.
+        from kafka_shim.lab.narration import pieces
+
+        tail = StoryTail()
+        for piece in pieces(self._history, self.group):
+            tail.add(piece)
+            await trio.lowlevel.checkpoint()
+        return tail
+
+    def _report(self, first: str, tail: StoryTail) -> str:
         lines = [first, f"Now {self.now}", *self._others(), *self._absent(), *self._search(), "The story so far:"]
-        if left_out > 0:
-            lines.append(f"    ({left_out} lines before these)")
-        lines += [f"  {line}" for line in lines_of_story[-STORY_LINES:]] or ["    nothing has happened"]
+        if tail.left_out > 0:
+            lines.append(f"    ({tail.left_out} lines before these)")
+        lines += [f"  {line}" for line in tail.lines] or ["    nothing has happened"]
         return "\n".join(lines)
 
     def _others(self) -> list[str]:
         """Name the group that a test may have meant, if there is none of this name."""
         groups = {name for node in self._cluster.nodes.values() for name in node.groups.groups}
-        near = [] if self.group in groups else get_close_matches(self.group, groups, 1)
-        return [f"There is no group {self.group!r}; did you mean {near[0]!r}?"] if near else []
+        near = None if self.group in groups else similar_name(self.group, groups)
+        return [f"There is no group {self.group!r}; did you mean {near!r}?"] if near else []
 
     def _absent(self) -> list[str]:
         """Name the members of a classic group that others wait for, and the time after which the wait is over."""
-        group = self._cluster.ownership.owner_of(self.group).groups.groups.get(self.group)
+        group = self._present
         if not isinstance(group, ClassicGroup):
             return []
         if group.state is State.PREPARING_REBALANCE:
@@ -446,7 +529,7 @@ class GroupWaits:
 
     def _search(self) -> list[str]:
         """Say when the coordinator looks for topics of the group's regular expressions, if topics have changed."""
-        group = self._cluster.ownership.owner_of(self.group).groups.groups.get(self.group)
+        group = self._present
         if not isinstance(group, ConsumerGroup) or not (group.subscriptions.patterns and group.patterns_stale):
             return []
         wait = patterns.due(group) - self._cluster.clock()

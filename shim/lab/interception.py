@@ -10,7 +10,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import count
 from math import inf
@@ -22,6 +21,7 @@ from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRespo
 from kafka_shim.apis.join_group import JoinGroupResponse
 from kafka_shim.apis.private import PRIVATE_APIS
 from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.similar import similar_name
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab.conditions import Conditions
@@ -142,16 +142,19 @@ def error_code(code: int | str) -> ErrorCode:
 
 
 _WORDS: Final = re.compile("[A-Z]?[a-z0-9]+")
+_MANY: Final = 1000
 
 
 def similar(name: str, names: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown name: the most similar one, or all."""
+    """Return the end of a sentence about an unknown name: the most similar one, or all unless there are very many."""
     names = sorted(names)
+    if len(names) > _MANY:
+        return f"there are {len(names):,} others."
     # The words may be right and their order wrong: CommitOffset.
     words = sorted(_WORDS.findall(name))
     near = [each for each in names if len(words) > 1 and sorted(_WORDS.findall(each)) == words]
-    near = near or get_close_matches(name, names, 1)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
+    best = near[0] if near else similar_name(name, names)
+    return f"did you mean {best!r}?" if best else f"there are {', '.join(names)}."
 
 
 class Intercept(Protocol):

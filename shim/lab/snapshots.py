@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from kafka_shim.groups.share.group import ShareGroup
@@ -26,10 +27,6 @@ class MemberSnapshot:
     instance_id: str | None
     owned: Owned
     has_synced: bool
-
-    def is_called(self, name: str) -> bool:
-        """True if `name` is its member id, client id or group instance id."""
-        return name in (self.member_id, self.client_id, self.instance_id)
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,15 @@ class GroupSnapshot:
 
     def called(self, name: str) -> list[MemberSnapshot]:
         """Return the members with this member id, client id or group instance id."""
-        return [member for member in self.members if member.is_called(name)]
+        return self._by_name.get(name, [])
+
+    @cached_property
+    def _by_name(self) -> dict[str | None, list[MemberSnapshot]]:
+        by_name: dict[str | None, list[MemberSnapshot]] = {}
+        for member in self.members:
+            for name in {member.member_id, member.client_id, member.instance_id}:
+                by_name.setdefault(name, []).append(member)
+        return by_name
 
     def __str__(self) -> str:
         lines = [f"{self.group} is {self.state}, generation {self.generation}, {len(self.members)} members"]
@@ -81,7 +86,7 @@ def snapshot(cluster: Cluster, group_id: str) -> GroupSnapshot:
             dict(sorted(member.assignment.items())) if is_settled and member.assignment is not None else {},
             member.has_assignment and not lacks_partitions,
         )
-        for member in now.members
+        for member in group.describe_members(subscriptions=False)
     )
     return GroupSnapshot(group_id, now.state, now.generation, now.protocol, now.leader, members)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kafka_shim.apis.incremental_alter_configs import (
@@ -18,6 +18,7 @@ from kafka_shim.apis.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.apis.similar import similar_name
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.admin.changes import Change
 from kafka_shim.broker.admin.configs import Operation, ResourceType
@@ -34,6 +35,8 @@ from kafka_shim.server.cluster import Cluster
 Value: TypeAlias = str | bytes | None
 """A key or a value; a text is UTF-8, None a tombstone."""
 
+_HINTS: Final = 20
+"""Settings of a change that are compared with the known ones if they are unknown: that takes about a millisecond."""
 SLICE_BYTES: Final = 2**20
 
 
@@ -122,7 +125,7 @@ class TopicData:
         if topic is not None:
             self._topic(topic)
         type_, name = resources[0] if resources else (ResourceType.BROKER, "")
-        hints = [hint for setting in config if (hint := _similar(setting, type_))]
+        hints = [hint for setting in islice(config, _HINTS) if (hint := _similar(setting, type_))]
         if hints and type_ == ResourceType.BROKER:
             # Kafka accepts unknown names for a broker, because they may be a plugin's.
             raise ValueError(f"That is not a setting of a broker; {hints[0]}")
@@ -169,8 +172,11 @@ class TopicData:
         encoded = tuple((name, _bytes(value)) for name, value in (headers or {}).items())
         stamp = int(time.time() * 1000) if timestamp is None else timestamp
         places = []
+        if partition is None and key is not None:
+            # All of them go there, and the hash of a long key takes time.
+            partition = self._partition_for(target, 0, _bytes(key))
         for number, value in enumerate(values):
-            index = self._partition_for(target, number, _bytes(key)) if partition is None else partition
+            index = self._partition_for(target, number, None) if partition is None else partition
             where = target.partition(index)
             if where is None:
                 raise ValueError(f"Topic {topic!r} has no partition {index}; it has {len(target.partitions)}.")
@@ -263,8 +269,8 @@ class TopicData:
 
     def _no_group(self, name: str) -> str:
         there = sorted({each for node in self.cluster.nodes.values() for each in node.groups.groups})
-        meant = get_close_matches(name, there, 1)
-        hint = f"; did you mean {meant[0]!r}?" if meant else f"; groups are: {', '.join(there) or 'none'}."
+        meant = similar_name(name, there)
+        hint = f"; did you mean {meant!r}?" if meant else f"; groups are: {', '.join(there) or 'none'}."
         return f"There is no group {name!r}{hint}"
 
     def _topic(self, name: str) -> Topic:
@@ -310,8 +316,8 @@ def _similar(setting: str, type_: int) -> str | None:
         if setting.partition(".")[0] not in {each.partition(".")[0] for each in names}:
             # Each kind of group has the setting under its own name.
             setting = f"consumer.{setting}"
-    near = [] if setting in names else get_close_matches(setting, names, 1)
-    return f"did you mean {near[0]!r}?" if near else None
+    near = None if setting in names else similar_name(setting, names)
+    return f"did you mean {near!r}?" if near else None
 
 
 def _setting_text(value: Any) -> str | None:

@@ -292,7 +292,7 @@ class Demo:
     def _waiting(self) -> set[str]:
         """Return the client ids that have joined again and wait for the others."""
         group = self.server.server.cluster.ownership.owner_of(GROUP).groups.groups[GROUP]
-        return {member.client_id for member in group.describe().members if member.parked == "join"}
+        return {member.client_id for member in group.describe_members(subscriptions=False) if member.parked == "join"}
 
     def _committed_now(self) -> dict[int, int]:
         cluster = self.server.server.cluster

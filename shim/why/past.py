@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -22,6 +24,7 @@ STAYS: Final = 300
 SESSION_TIMEOUT_S: Final = 45.0
 _SIGN_S: Final = 0.5
 """A session begins so long after the last sign of life at most."""
+_SILENT: Final = ("expired", "removed")
 _COOPERATIVE: Final = "cooperative-sticky"
 MISSED_POLL: Final = "missed-poll"
 """The `how` of a member that left because it had not polled in time."""
@@ -208,22 +211,68 @@ def tell_apart(history: GroupHistory) -> None:
     """
     if history.is_of_log:
         _fill_hosts(history)
-    places: dict[tuple[str, str], list[Member]] = {}
+    places: dict[tuple[str, str], _Places] = {}
     for member in sorted(
         history.members.values(), key=lambda each: each.memberships[0].joined if each.memberships else 0
     ):
         if member.instance_id:
             continue
-        of_client = places.setdefault((member.client_id or member.member_id, member.client_host), [])
-        joined = member.memberships[0].joined if member.memberships else 0.0
-        free = [number for number, each in enumerate(of_client) if _is_over(history, each, joined)]
-        if free:
-            number = max(free, key=lambda free: (of_client[free].conn == member.conn, of_client[free].ended or 0.0))
-            of_client[number] = member
+        key = member.client_id or member.member_id, member.client_host
+        if key not in places:
+            places[key] = _Places(history)
+        places[key].take(member)
+
+
+class _Places:
+    """The places of the members of one client, taken in the order of their joins. A member that is over stays so."""
+
+    def __init__(self, history: GroupHistory) -> None:
+        self._history = history
+        self._count = 0
+        self._members: list[Member] = []
+        """In the order of their joins; the heaps have their numbers here."""
+        self._ending: list[tuple[float, int]] = []
+        """A heap of the members that have an end, by the earliest time at which they may be over."""
+        self._acting: list[int] = []
+        """Members that may have been over by now, and were not."""
+        self._over: defaultdict[int | None, list[tuple[float, int, int]]] = defaultdict(list)
+        """By connection, heaps of the members that are over: the last end first, then the lowest place."""
+        self._last: list[tuple[float, int, int]] = []
+        """A heap of all of these."""
+        self._replaced: set[int] = set()
+
+    def take(self, member: Member) -> None:
+        """Give the next member its place."""
+        self._look(member.memberships[0].joined if member.memberships else 0.0)
+        before = self._first(self._over[member.conn]) or self._first(self._last)
+        if before is None:
+            self._count += 1
+            member.place = self._count
         else:
-            number = len(of_client)
-            of_client.append(member)
-        member.place = number + 1
+            _, member.place, number = before
+            self._replaced.add(number)
+        self._members.append(member)
+        if member.ended is not None:
+            heappush(self._ending, (_earliest_end(self._history, member), len(self._members) - 1))
+
+    def _look(self, at: float) -> None:
+        """Find the members that are over by now."""
+        while self._ending and self._ending[0][0] <= at:
+            self._acting.append(heappop(self._ending)[1])
+        acting, self._acting = self._acting, []
+        for number in acting:
+            member = self._members[number]
+            if _is_over(self._history, member, at):
+                entry = -(member.ended or 0.0), member.place, number
+                heappush(self._over[member.conn], entry)
+                heappush(self._last, entry)
+            else:
+                self._acting.append(number)
+
+    def _first(self, heap: list[tuple[float, int, int]]) -> tuple[float, int, int] | None:
+        while heap and heap[0][2] in self._replaced:
+            heappop(heap)
+        return heap[0] if heap else None
 
 
 def _fill_hosts(history: GroupHistory) -> None:
@@ -242,10 +291,20 @@ def _is_over(history: GroupHistory, member: Member, at: float) -> bool:
         return False
     if member.ended <= at:
         return True
-    # The first timer of a classic member is that of its rebalance.
-    session = (member.session_timeout_ms or 0) / 1000 or history.sessions.get(member.member_id, SESSION_TIMEOUT_S)
-    was_silent = member.how in ("expired", "removed") and member.ended - session <= at + _SIGN_S
+    was_silent = member.how in _SILENT and member.ended - _session(history, member) <= at + _SIGN_S
     return was_silent and not _has_acted(history, member, at)
+
+
+def _session(history: GroupHistory, member: Member) -> float:
+    # The first timer of a classic member is that of its rebalance.
+    return (member.session_timeout_ms or 0) / 1000 or history.sessions.get(member.member_id, SESSION_TIMEOUT_S)
+
+
+def _earliest_end(history: GroupHistory, member: Member) -> float:
+    """Return a time before which `_is_over` is False for a member that has ended."""
+    ended = member.ended or 0.0
+    # A second more than the rule has: sums of floats differ.
+    return min(ended, ended - _session(history, member) - _SIGN_S - 1.0) if member.how in _SILENT else ended
 
 
 def _has_acted(history: GroupHistory, member: Member, since: float) -> bool:

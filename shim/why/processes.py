@@ -6,8 +6,11 @@ member missed a poll, or is expelled before its first heartbeat. It names no fin
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import itemgetter
+from typing import TypeAlias
 
 from kafka_shim.trace.clients import Library, shows_poll_interval
 from kafka_shim.trace.history import MISSED_POLL, GroupHistory
@@ -40,6 +43,10 @@ _LATE = (0.95, 2.5)
 """A member whose last poll was so long before its departure, in poll intervals and in seconds more, missed the poll."""
 
 
+_Stay: TypeAlias = tuple[float, float, str]
+"""Begin and end of a member's time in the group, and its id."""
+
+
 class Processes:
     """The processes of a group over these rebalances. `lives` are the memberships of each, by its name.
 
@@ -52,6 +59,15 @@ class Processes:
         self.history = history
         self.rebalances = rebalances
         self.lives = memberships_by_client(history)
+        self._members: dict[str, list[Member]] = {}
+        for each in history.members.values():
+            self._members.setdefault(client_of(each), []).append(each)
+        self._departures = sorted(
+            (each.ended, each.member_id)
+            for lives in self.lives.values()
+            for each in lives
+            if each.how == "left" and each.ended is not None
+        )
         self.closing = closing_of(history)
         self.replacing: set[str] = set()
         self.passing = self._passing()
@@ -88,8 +104,7 @@ class Processes:
         """
         if self.history.epochs is not None:
             return False
-        same = [each for each in self.history.members.values() if client_of(each) == client_of(member)]
-        gaps = [late_by(each) for each in same if each.how == "expired"]
+        gaps = [late_by(each) for each in self._members[client_of(member)] if each.how == "expired"]
         late = [each for each in gaps if each is not None]
         if len(late) < LOOP or max(late) - min(late) >= EVEN_S:
             return False
@@ -129,17 +144,21 @@ class Processes:
 
     def _idle(self, departure: float) -> float | None:
         """Return the seconds from the last assignment before a departure, at which all members were alive."""
-        assigned = [each.assigned for each in self.history.rebalances if each.assigned and each.assigned <= departure]
-        return departure - assigned[-1] if assigned else None
+        for each in reversed(self.history.rebalances):
+            if each.assigned and each.assigned <= departure:
+                return departure - each.assigned
+        return None
 
     def _left_with_others(self, member_id: str, departure: float) -> bool:
         """True if other members left at about the same time: they were shut down together."""
-        return any(
-            each.how == "left" and each.ended is not None and abs(each.ended - departure) < _TOGETHER_S
-            for lives in self.lives.values()
-            for each in lives
-            if each.member_id != member_id
-        )
+        begin = bisect_right(self._departures, -_TOGETHER_S, key=lambda each: each[0] - departure)
+        for number in range(begin, len(self._departures)):
+            ended, other = self._departures[number]
+            if ended - departure >= _TOGETHER_S:
+                return False
+            if other != member_id:
+                return True
+        return False
 
     def is_loop(self, member: Member) -> bool:
         """True if a process died again and again."""
@@ -175,21 +194,16 @@ class Processes:
         least three, the newest last.
         """
         started = self.rebalances[0].started if self.rebalances else 0.0
-        stays = [(client, each) for client, lives in self.lives.items() for each in lives]
+        stays = [each for lives in self.lives.values() for each in lives]
+        changes = sorted([each.joined for each in stays] + [each.ended for each in stays if each.ended])
         passing = [
             each
-            for client, each in stays
-            if len(self.lives[client]) == 1
-            and each.how == "left"
+            for each in (lives[0] for lives in self.lives.values() if len(lives) == 1)
+            if each.how == "left"
             and each.ended is not None
             and each.joined > started
             and each.ended - each.joined < _REPLACED_S
-            and not any(
-                each.joined < at < each.ended
-                for other, life in stays
-                if other != client
-                for at in (life.joined, life.ended or each.joined)
-            )
+            and bisect_right(changes, each.joined) >= bisect_left(changes, each.ended)
         ]
         return (
             tuple(each.member_id for each in sorted(passing, key=lambda each: each.joined))
@@ -201,12 +215,12 @@ class Processes:
         """Return the members that left and were back or replaced soon: by member id, the process."""
         pairs: dict[str, str] = {}
         started = self.rebalances[0].started if self.rebalances else 0.0
-        new = [
+        new = sorted(
             (each.joined, each.ended or float("inf"), each.member_id)
             for lives in self.lives.values()
             for each in lives[:1]
             if each.joined > started
-        ]
+        )
         for client, lives in self.lives.items():
             for number, each in enumerate(lives):
                 if each.how != "left" or each.ended is None or MISSED_POLL in each.reason:
@@ -220,23 +234,29 @@ class Processes:
                 # A replacement may come before the old process leaves, but later than that came, and it stays longer;
                 # the members of a group's start are none, and a group that is shut down has none.
                 closing = each.ended >= self.closing and self._left_with_others(each.member_id, each.ended)
-                newcomers = [
-                    (abs(at - each.ended), at, until, member)
-                    for at, until, member in new
-                    if abs(at - each.ended) < _REPLACED_S
-                    and until > each.ended
-                    and (
-                        at >= each.ended
-                        or (
-                            at > max(started, each.joined) + START_S
-                            and until > each.ended + _TOGETHER_S
-                            and not closing
-                        )
-                    )
-                ]
-                if newcomers:
-                    _, at, until, member = min(newcomers)
-                    new.remove((at, until, member))
+                earliest = each.ended if closing else max(started, each.joined) + START_S
+                newcomer = _newcomer(new, each.ended, earliest)
+                if newcomer is not None:
+                    *_, member = new.pop(newcomer)
                     pairs[each.member_id] = pairs[member] = client
                     self.replacing.add(member)
         return pairs
+
+
+def _newcomer(new: Sequence[_Stay], departure: float, earliest: float) -> int | None:
+    """Return the index of the stay that began nearest to a departure, and later than `earliest` if before it; the
+    lesser stay of two as near. `new` is in order.
+    """
+    begin = bisect_left(new, departure, key=itemgetter(0))
+    best: tuple[float, _Stay, int] | None = None
+    for numbers, outlasts in ((range(begin, len(new)), departure), (range(begin - 1, -1, -1), departure + _TOGETHER_S)):
+        for number in numbers:
+            at, until, _ = new[number]
+            distance = abs(at - departure)
+            if distance >= _REPLACED_S or (best is not None and distance > best[0]):
+                break
+            if at < departure and at <= earliest:
+                break
+            if until > outlasts and (best is None or (distance, new[number]) < best[:2]):
+                best = distance, new[number], number
+    return None if best is None else best[2]

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer
 
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_shim.control.api import operations
-from kafka_shim.control.groups import TURN, described
+from kafka_shim.control.groups import MEMBERS, TURN, described
 from kafka_shim.control.openapi import openapi
 from kafka_shim.control.operations.groups import GroupState, GroupType
 from kafka_shim.control.server import serve_control
@@ -464,3 +464,33 @@ async def test_a_server_with_a_token_answers_under_any_name_and_documents_the_to
             document = (await http.get("/v1/openapi.json")).json()
             assert document == openapi(OPERATIONS, with_token=True)
             assert document["components"]["securitySchemes"]["token"] == {"type": "http", "scheme": "bearer"}
+
+
+def test_members_of_a_group_are_described_in_turns() -> None:
+    turns = 0
+
+    async def described_in_turns(server: CoordinatorServer) -> Any:
+        nonlocal turns
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other)
+            description = await described(server.kit.cluster, "crowd")
+            nursery.cancel_scope.cancel()
+        return description
+
+    with CoordinatorServer(topics={"orders": 4}) as server:
+        for number in range(100):
+            server.puppet("crowd", ["orders"], client_id=f"c{number}")
+        server.group("crowd").stable(members=100)
+        description = server.wait(described_in_turns, server)
+    assert len(description["members"]) == 100
+    assert {each["subscription"]["topics"][0] for each in description["members"]} == {"orders"}
+    assert sum(len(each["assignment"]) for each in description["members"]) == 4
+    assert {each["partition"] for each in description["uncommitted"]} == {0, 1, 2, 3}
+    assert turns >= 100 // MEMBERS == 5

@@ -10,8 +10,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 import pytest
 
+from kafka_shim.control.operations.groups import CreateGroup
+from kafka_shim.control.operations.waits import AnyWait
+from kafka_shim.control.problems import invalid
 from kafka_shim.control.server import MAX_CONNECTIONS
 from kafka_shim.testing import CoordinatorServer
 from tests.waiting import PATIENCE_S
@@ -282,3 +286,38 @@ def test_a_client_that_does_not_read_does_not_delay_the_end() -> None:
 def fill(server: CoordinatorServer, groups: int) -> None:
     for number in range(groups):
         server.kit.create_group(f"group-{number:06}")
+
+
+def test_a_field_with_a_long_name_is_refused_without_a_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_shim.apis.similar.get_close_matches", lambda *_: pytest.fail("compared"))
+    long = b"x" * 900_000
+    for body, text in ((CreateGroup, b'{"%s": 1}' % long), (AnyWait, b'{"for": "%s"}' % long)):
+        with pytest.raises(msgspec.ValidationError) as caught:
+            msgspec.json.decode(text, type=body)
+        problem = invalid(caught.value, body, msgspec.json.decode(text))
+        assert problem.status == 400
+        assert len(str(problem)) <= 2000
+
+
+def test_what_a_body_repeats_is_bounded(server: CoordinatorServer) -> None:
+    body = {"values": ["x"] * 1000, "key": "k" * 10_000}
+    with httpx.Client(base_url=server.control_url, timeout=PATIENCE_S) as http:
+        for more in ({}, {"key": None, "headers": {"h": "v" * 10_000}}):
+            answer = http.post("/v1/topics/orders/records", json=body | more)
+            assert (answer.status_code, answer.json()["error"]) == (409, "INVALID_RECORD")
+        offsets = [{"topic": "orders", "partition": 0, "offset": 1}] * 10_001
+        assert http.post("/v1/groups/alive/rewind", json={"offsets": offsets}).status_code == 400
+        config = {f"name{number}": 1 for number in range(1001)}
+        assert http.post("/v1/config", json={"config": config}).status_code == 400
+        assert http.get("/v1/topics/orders/records").json()["records"] == []
+
+
+def test_few_unknown_settings_are_compared_with_the_known_ones(
+    server: CoordinatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[str] = []
+    monkeypatch.setattr("kafka_shim.apis.similar.get_close_matches", lambda name, *_: compared.append(name) or [])
+    config = {f"unknown.{number}": 1 for number in range(900)}
+    with httpx.Client(base_url=server.control_url, timeout=PATIENCE_S) as http:
+        assert http.post("/v1/config", json={"config": config, "topic": "orders"}).status_code == 409
+    assert 0 < len(compared) <= 20

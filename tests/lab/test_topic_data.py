@@ -6,8 +6,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from kafka.partitioner.default import murmur2 as of_kafka_python
 
+from kafka_shim.lab import topic_data
 from kafka_shim.lab.topic_data import murmur2
-from kafka_shim.testing import CoordinatorServer, NotReached, Unmatchable
+from kafka_shim.testing import CoordinatorServer, NotReached, Unmatchable, open_coordinator
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -138,3 +139,12 @@ def test_a_group_has_caught_up_when_each_record_is_committed() -> None:
             group.caught_up("others", timeout=0.05)
         with pytest.raises(Unmatchable, match="There is no topic 'oders'; did you mean 'orders'"):
             group.caught_up("oders")
+
+
+async def test_the_hash_of_a_key_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[bytes] = []
+    monkeypatch.setattr(topic_data, "murmur2", lambda key: hashed.append(key) or murmur2(key))
+    async with open_coordinator(topics={"orders": 4}) as kit:
+        places = kit.produce("orders", *["value"] * 50, key="a key")
+    assert len({partition for partition, _ in places}) == 1
+    assert hashed == [b"a key"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 import msgspec
-import trio
 from msgspec import Meta
 
 from kafka_shim.control.operation import Answer, Body, Operation, Owned, TopicName
@@ -63,7 +62,7 @@ async def _divide(workbench: Workbench, body: DivideGroup) -> Divisions:
     from kafka_shim.learn.assignments import side_by_side
 
     # In a thread: ten divisions of a large group take longer than clients of the coordinator should wait.
-    divisions = await trio.to_thread.run_sync(side_by_side, body.topics, body.before, body.after)
+    divisions = await workbench.elsewhere(side_by_side, body.topics, body.before, body.after)
     return Divisions(divisions=msgspec.convert(divisions, list[Division], from_attributes=True))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
+import trio
 from msgspec import UNSET, Meta, UnsetType
 
 from kafka_shim.control.lab_workbench import LabWorkbench
@@ -11,7 +12,7 @@ from kafka_shim.control.operation import TIMEOUT, Answer, Body, Operation, Timeo
 from kafka_shim.control.operations.matching import API_NAMES, Match, Matched, check_name, set_fields
 from kafka_shim.control.problems import Problem
 from kafka_shim.lab.barriers import NAMED_POINTS, Barrier
-from kafka_shim.lab.group_waits import NotReached
+from kafka_shim.lab.group_waits import NotReached, StoryTail
 from kafka_shim.lab.interception import api_names, split_match
 
 _POINTS: Final = ("request", "answer", *NAMED_POINTS)
@@ -92,7 +93,11 @@ def _add(workbench: LabWorkbench, body: CreateBarrier) -> dict[str, Any]:
 async def _reached(workbench: LabWorkbench, number: int, body: AwaitBarrier) -> dict[str, Any]:
     barrier = _find(workbench, number)
     if not await barrier.reached_by(body.requests, body.timeout):
-        story = "\n  ".join(workbench.story()[-40:])
+        tail = StoryTail()
+        for piece in workbench.story_pieces():
+            tail.add(piece)
+            await trio.lowlevel.checkpoint()
+        story = "\n  ".join(tail.lines)
         raise NotReached(
             f"Waited {body.timeout:g} s for the {barrier} to hold {body.requests}; it holds {len(barrier.held)}.\n"
             f"The story so far:\n  {story}"

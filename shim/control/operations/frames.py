@@ -9,10 +9,12 @@ from typing import Annotated, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from starlette.responses import Response
 
 from kafka_shim.control.operation import LARGEST, Answer, Body, Operation
 from kafka_shim.control.problems import Problem
 from kafka_shim.control.workbench import Workbench
+from kafka_shim.server.frames import FramePair
 
 
 class Query(Body, kw_only=True):
@@ -79,12 +81,17 @@ class ExchangeFrames(Answer, kw_only=True):
     ]
 
 
-def _find(workbench: Workbench, query: Query) -> ExchangeFrames:
+async def _find(workbench: Workbench, query: Query) -> Response:
     arrived = None if query.arrived is UNSET else query.arrived
     exchange = workbench.frames.find(query.connection, query.correlation_id, arrived)
     if exchange is None:
         raise Problem(404, "NOT_FOUND", "Its bytes are not kept: it came before the first reader, or long ago.")
-    return msgspec.convert(exchange.as_dict(), ExchangeFrames)
+    # In a thread: a frame may have a hundred thousand fields.
+    return Response(await workbench.elsewhere(_encoded, exchange), media_type="application/json")
+
+
+def _encoded(exchange: FramePair) -> bytes:
+    return msgspec.json.encode(msgspec.convert(exchange.as_dict(), ExchangeFrames))
 
 
 OPERATIONS: Final = (

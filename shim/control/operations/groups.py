@@ -30,7 +30,7 @@ from kafka_shim.control.operation import (
 )
 from kafka_shim.control.operations.events import story_of
 from kafka_shim.control.problems import Problem
-from kafka_shim.control.streamed import Streamed
+from kafka_shim.control.streamed import Streamed, in_pieces
 from kafka_shim.control.workbench import Workbench
 from kafka_shim.server.history import Entry
 from kafka_shim.server.refusals import Refused
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 LISTED: Final = 100
 """Rebalances of a group in an answer at most; all are judged."""
 _PIECE: Final = 400
+"""Items of the list of groups to join before a part of the answer leaves."""
 
 GroupState = Literal[
     "Empty",
@@ -220,7 +221,7 @@ class NewOffset(Body, kw_only=True):
 class RewindGroup(Body, kw_only=True):
     """The new offsets of a group."""
 
-    offsets: list[NewOffset]
+    offsets: Annotated[list[NewOffset], Meta(max_length=10_000)]
     timeout: (
         Annotated[Timeout, Meta(description="Real seconds to wait at most until every member has started again.")]
         | UnsetType
@@ -289,11 +290,11 @@ async def _list(workbench: Workbench) -> AsyncGenerator[bytes, None]:
     yield b"".join([*piece, b"]}"])
 
 
-async def _describe(workbench: Workbench, group: str) -> dict[str, Any]:
+async def _describe(workbench: Workbench, group: str) -> Response:
     description = await described(workbench.cluster, group)
     if description is None:
         raise Problem(404, "GROUP_ID_NOT_FOUND", "There is no such group.")
-    return description
+    return Streamed(in_pieces(description), media_type="application/json")
 
 
 def _create(workbench: Workbench, body: CreateGroup) -> GroupCreated:

@@ -10,7 +10,6 @@ from functools import cache
 from typing import Annotated, Any, Final
 
 import orjson
-import trio
 from msgspec import Meta
 from starlette.responses import Response
 
@@ -91,7 +90,7 @@ def _list(workbench: Workbench) -> Lessons:
 async def _show(workbench: Workbench, name: str) -> Response:
     if name not in _ours():
         raise Problem(404, "NOT_FOUND", "There is no such lesson.")
-    return Response(await trio.to_thread.run_sync(_played, name), media_type="application/json")
+    return Response(await workbench.elsewhere(_played, name), media_type="application/json")
 
 
 # Imported within functions because most servers never need it.

@@ -9,7 +9,6 @@ import base64
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
-import trio
 from msgspec import UNSET, Meta, UnsetType
 
 from kafka_shim.apis.wire.errors import ErrorCode
@@ -27,6 +26,8 @@ MOST: Final = 1000
 ANSWER_BYTES: Final = 2**20
 """Bytes of records in an answer, which has one record at least. A record of more bytes is in base64, since JSON can
 take six for each byte of a text."""
+REPEATED: Final = 2**22
+"""Characters of the keys and headers of produced records together."""
 _PART_BYTES: Final = 16
 """Bytes of a record or of a header beside its texts."""
 
@@ -89,6 +90,10 @@ def _produce(workbench: Workbench, topic: str, body: ProduceRecords) -> Produced
     if workbench.cluster.config.journal is not None:
         raise Refused(ErrorCode.INVALID_REQUEST, "A server that writes a journal takes records from clients alone.")
     data = _data(workbench, topic, body.partition)
+    # Each record has the key and the headers.
+    repeated = len(body.key or "") + sum(len(name) + len(value or "") for name, value in body.headers.items())
+    if len(body.values) * repeated > REPEATED:
+        raise Refused(ErrorCode.INVALID_RECORD, f"Keys and headers have {REPEATED} characters together at most.")
     try:
         places = data.produce(topic, *body.values, key=body.key, partition=body.partition, headers=body.headers)
     except ValueError as error:
@@ -106,7 +111,7 @@ async def _read(workbench: Workbench, topic: str, query: RecordsQuery) -> Record
         batches = each.records()
         try:
             # Compressed records can be a thousand times as large as their batch, so only one is unpacked at a time.
-            while (decoded := await trio.to_thread.run_sync(next, batches, None)) is not None:
+            while (decoded := await workbench.elsewhere(next, batches, None)) is not None:
                 for record in decoded:
                     size += _size(record)
                     if len(records) == query.most or (records and size > ANSWER_BYTES):

@@ -113,7 +113,7 @@ async def _simulate(workbench: Workbench, body: Simulate) -> Simulated:
     for step in body.steps:
         if step.member >= len(body.members):
             raise Problem(409, "INVALID_REQUEST", f"There is no member {step.member}.")
-    return await trio.to_thread.run_sync(_played, body)
+    return await workbench.elsewhere(_played, body, is_long=True)
 
 
 def _played(body: Simulate) -> Simulated:
@@ -160,6 +160,8 @@ def _run_to(simulation: Simulation, at: float, limit: float) -> None:
     while simulation.now < end:
         if time.monotonic() > limit:
             raise Problem(409, "NOT_REACHED", f"The simulation was not over after {PATIENCE:.0f} s.")
+        # The end of the process does not wait for the whole.
+        trio.from_thread.check_cancelled()
         simulation.run(min(1.0, end - simulation.now))
 
 

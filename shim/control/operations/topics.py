@@ -60,7 +60,7 @@ class CreateTopic(Body, kw_only=True):
 
 _Settings = Annotated[
     dict[Annotated[str, Meta(max_length=MAX_TEXT)], Annotated[str, Meta(max_length=MAX_TEXT)] | float | bool | None],
-    Meta(description="Values by Kafka's names; null removes one.", examples=[{"retention.ms": 1000}]),
+    Meta(max_length=1000, description="Values by Kafka's names; null removes one.", examples=[{"retention.ms": 1000}]),
 ]
 
 

@@ -85,7 +85,7 @@ class UntilEvent(Await, tag="event", kw_only=True):
     event: Annotated[Text, Meta(description="Its kind.", examples=["state"])]
     fields: Annotated[
         dict[Annotated[str, Meta(pattern="^(?!(event|timeout|self)$)", max_length=MAX_TEXT)], Any],
-        Meta(description="Required values of its fields."),
+        Meta(max_length=100, description="Required values of its fields."),
     ] = {}
 
 

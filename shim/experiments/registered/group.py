@@ -6,7 +6,7 @@ this one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -250,22 +250,24 @@ class RegisteredGroup:
             trigger=self.trigger,
             ephemeral=self.ephemeral,
             heartbeat_bound_ms=self.session_timeout_ms,
-            members=[
-                MemberDescription(
-                    member_id=consumer_id,
-                    group_instance_id=None,
-                    client_id=member.client.client_id,
-                    client_host=member.client.client_host,
-                    session_timeout_ms=self.session_timeout_ms,
-                    rebalance_timeout_ms=self.session_timeout_ms,
-                    protocols=[self.protocol],
-                    parked="join" if consumer_id in self.parked else None,
-                    subscription=Subscription(topics=list(self.topics), generation=self.generation),
-                    assignment={topic: list(numbers) for topic, numbers in member.owned.items()},
-                    has_assignment=self.round is None,
-                )
-                for consumer_id, member in self.members.items()
-            ],
+        )
+
+    def describe_members(self, *, subscriptions: bool = True) -> Iterator[MemberDescription]:
+        return (
+            MemberDescription(
+                member_id=consumer_id,
+                group_instance_id=None,
+                client_id=member.client.client_id,
+                client_host=member.client.client_host,
+                session_timeout_ms=self.session_timeout_ms,
+                rebalance_timeout_ms=self.session_timeout_ms,
+                protocols=[self.protocol],
+                parked="join" if consumer_id in self.parked else None,
+                subscription=Subscription(topics=list(self.topics), generation=self.generation),
+                assignment={topic: list(numbers) for topic, numbers in member.owned.items()},
+                has_assignment=self.round is None,
+            )
+            for consumer_id, member in list(self.members.items())
         )
 
     # Trace

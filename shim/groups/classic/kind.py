@@ -5,7 +5,7 @@ The display of the row that answered a request uses the same functions as the ru
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from kafka_shim.apis.consumer_protocol import assignment_from_bytes, subscription_from_bytes
@@ -153,6 +153,9 @@ class Classic(ClassicGroup):
     def describe(self) -> GroupDescription:
         return description(self)
 
+    def describe_members(self, *, subscriptions: bool = True) -> Iterator[MemberDescription]:
+        return (_member(self, member, subscriptions) for member in list(self.members.values()))
+
 
 def describe(shard: Shard, group_id: str) -> DescribedGroup:
     """Describe the group and its members. An unknown group is Dead, with GROUP_ID_NOT_FOUND (69) as in v6."""
@@ -202,14 +205,13 @@ def description(group: ClassicGroup) -> GroupDescription:
         cause=None if round_ is None else round_.cause.value,
         trigger="" if round_ is None else round_.trigger,
         dropped=[] if round_ is None else list(round_.dropped),
-        members=[_member(group, member) for member in group.members.values()],
         pending_members=sorted(group.pending),
         ephemeral=group.is_ephemeral,
         heartbeat_bound_ms=None if options is None else options.heartbeat_bound_ms,
     )
 
 
-def _member(group: ClassicGroup, member: Member) -> MemberDescription:
+def _member(group: ClassicGroup, member: Member, subscriptions: bool) -> MemberDescription:
     is_consumer = group.protocol_type == CONSUMER
     return MemberDescription(
         member_id=member.member_id,
@@ -220,7 +222,7 @@ def _member(group: ClassicGroup, member: Member) -> MemberDescription:
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         protocols=[name for name, _ in member.protocols],
         parked="join" if member.join_exchange is not None else "sync" if member.sync_exchange is not None else None,
-        subscription=_subscription(member.metadata_for(group.protocol)) if is_consumer else None,
+        subscription=_subscription(member.metadata_for(group.protocol)) if is_consumer and subscriptions else None,
         assignment=_assignment(member.assignment) if is_consumer else None,
         has_assignment=group.state is State.STABLE and member.member_id not in group.pending_sync,
     )

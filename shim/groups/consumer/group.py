@@ -25,7 +25,7 @@ from kafka_shim.groups.epochs.group import TimerKind as SharedTimer
 from kafka_shim.groups.epochs.member import LEAVE, by_topic_name, from_records
 from kafka_shim.groups.epochs.records import Record
 from kafka_shim.groups.epochs.revoking import RevokingGroup
-from kafka_shim.groups.group import Subscription
+from kafka_shim.groups.group import Subscription, in_order
 from kafka_shim.groups.interface import Refusal
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.timers import Timer
@@ -204,7 +204,7 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
 
     def subscription_of(self, member: Member) -> Subscription:
         return Subscription(
-            topics=sorted(member.topic_names), regex=member.regex, generation=member.epoch, rack=member.rack_id
+            topics=in_order(member.topic_names), regex=member.regex, generation=member.epoch, rack=member.rack_id
         )
 
     def assignment_of(self, member: Member) -> dict[str, list[int]]:
@@ -394,9 +394,8 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
         if value is None:
             self.subscriptions.resolved.pop(pattern, None)
         else:
-            self.subscriptions.resolved[pattern] = ResolvedRegex(
-                frozenset(value.topics), value.version, value.timestamp
-            )
+            topics = self.shard.shared(frozenset(value.topics))
+            self.subscriptions.resolved[pattern] = ResolvedRegex(topics, value.version, value.timestamp)
 
     def _put(self, member: Member) -> None:
         """Add or replace a member."""

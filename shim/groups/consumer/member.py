@@ -10,7 +10,7 @@ each member its part of the list instead. After Kafka's `ConsumerGroupMember`, `
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
@@ -158,35 +158,45 @@ class Views:
 
     def __init__(self, rights: TopicRights) -> None:
         self._rights = rights
-        self._topics: dict[tuple[Reader, str], frozenset[str]] = {}
+        self._topics: dict[str, dict[Reader, frozenset[str]]] = {}
+        """By pattern."""
         self.readers: dict[str, Reader] = {}
 
     def knows(self, member_id: str, reader: Reader, pattern: str) -> bool:
         """Return True if the sender of the member's heartbeats is this one, and its topics of the pattern are known."""
-        return self.readers.get(member_id) == reader and (reader, pattern) in self._topics
+        return self.readers.get(member_id) == reader and reader in self._topics.get(pattern, ())
 
     def note(self, member_id: str, reader: Reader, pattern: str, resolved: frozenset[str]) -> bool:
         """Note the sender of a member's heartbeats. Return True if the sender has the pattern for the first time."""
         self.readers[member_id] = reader
-        if (reader, pattern) in self._topics:
+        if reader in self._topics.get(pattern, ()):
             return False
-        self._topics[reader, pattern] = self._rights.described(*reader, resolved)
+        self._topics.setdefault(pattern, {})[reader] = self._rights.described(*reader, resolved)
         return True
+
+    def forget(self, pattern: str) -> None:
+        """Drop a pattern without subscribers."""
+        self._topics.pop(pattern, None)
 
     def of(self, member_id: str, pattern: str | None) -> frozenset[str] | None:
         """Return the topics of a pattern for a member; None if it has sent no heartbeat."""
         reader = self.readers.get(member_id)
-        return None if reader is None or pattern is None else self._topics.get((reader, pattern), frozenset())
+        return None if reader is None or pattern is None else self._topics.get(pattern, {}).get(reader, frozenset())
 
-    def resolve(self, pattern: str, subscribers: Iterable[str], matched: frozenset[str]) -> tuple[frozenset[str], bool]:
-        """Give each subscriber of a pattern its part of the topics that match. Return all of these parts, and True if
-        one differs from the part before."""
+    def resolve(
+        self,
+        pattern: str,
+        subscribers: Iterable[str],
+        matched: frozenset[str],
+        described: Callable[..., frozenset[str]],
+    ) -> tuple[frozenset[str], bool]:
+        """Give each subscriber of a pattern its part of the topics that match; `described` is that of `TopicRights`.
+        Return all of these parts, and True if one differs from the part before."""
         readers = {self.readers[member_id] for member_id in subscribers if member_id in self.readers}
-        before = {key[0]: self._topics.pop(key) for key in [key for key in self._topics if key[1] == pattern]}
-        for reader in readers:
-            self._topics[reader, pattern] = self._rights.described(*reader, matched)
-        seen = frozenset[str]().union(*(self._topics[reader, pattern] for reader in readers))
-        return seen, any(before.get(reader) != self._topics[reader, pattern] for reader in readers)
+        before = self._topics.get(pattern, {})
+        now = self._topics[pattern] = {reader: described(*reader, matched) for reader in readers}
+        seen = frozenset[str]().union(*set(now.values()))
+        return seen, any(before.get(reader) != topics for reader, topics in now.items())
 
 
 @dataclass(slots=True)
@@ -221,6 +231,8 @@ class Subscriptions:
             self.names.update(new.topic_names)
             if new.topic_regex:
                 self.patterns[new.topic_regex] += 1
+        if self.views is not None and old is not None and old.topic_regex and old.topic_regex not in self.patterns:
+            self.views.forget(old.topic_regex)
 
     def includes(self, topic: str) -> bool:
         """Return True if any member subscribes to the topic."""
@@ -248,7 +260,9 @@ class TopicIds:
 
     topics: TopicCatalogue
     subscriptions: Subscriptions
-    by_subscription: dict[tuple[frozenset[str], str | None, object], frozenset[bytes]] = field(default_factory=dict)
+    by_subscription: dict[tuple[frozenset[str], frozenset[str] | str | None, object], frozenset[bytes]] = field(
+        default_factory=dict
+    )
     partition_counts: dict[bytes, int] = field(default_factory=dict)
     _names: frozenset[str] | None = None
     _regex: str | None = None
@@ -264,10 +278,12 @@ class TopicIds:
         if member.topic_names is self._names and member.topic_regex == self._regex and reader == self._reader:
             return self._ids
         self._names, self._regex, self._reader = member.topic_names, member.topic_regex, reader
-        subscription = member.topic_names, member.topic_regex, reader
+        resolved = self.subscriptions.resolved.get(member.topic_regex or "")
+        # Patterns with the same topics have the same ids, unless members see different ones.
+        matched = member.topic_regex if resolved is None or reader is not None else resolved.topics
+        subscription = member.topic_names, matched, reader
         ids = self.by_subscription.get(subscription)
         if ids is None:
-            resolved = self.subscriptions.resolved.get(member.topic_regex or "")
             counts = {}
             view = None if views is None else views.of(member.member_id, member.topic_regex)
             for name in member.topic_names if resolved is None else member.topic_names | resolved.topics:
@@ -355,9 +371,8 @@ class Specs:
             topics |= including.topic_names
             if including.topic_regex:
                 patterns.add(including.topic_regex)
-        for pattern, resolved in of_group.resolved.items():
-            if pattern in patterns:
-                topics |= resolved.topics
+        # Many patterns may share a set, and a look at each costs time.
+        topics.update(*{resolved.topics for pattern, resolved in of_group.resolved.items() if pattern in patterns})
         if self._hashed[0] != topics:
             self._hashed = topics, metadata_hash(topics, self.topics)
         return self._hashed[1]

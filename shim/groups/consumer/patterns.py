@@ -3,13 +3,16 @@
 A heartbeat with a new pattern is answered at once, and all patterns of the group are resolved right after it. They are
 resolved again when topics have changed or `group.consumer.regex.refresh.interval.ms` has passed, but never twice within
 `LEAST_INTERVAL_MS`. A result counts only for patterns with subscribers left; topics created during a resolution are
-noticed at the next one. After Kafka's `maybeUpdateRegularExpressions` and `handleRegularExpressionsResult` of 4.2
+noticed at the next one. Records that are too large together are dropped, and the next change of a member has the
+patterns resolved again. After Kafka's `maybeUpdateRegularExpressions` and `handleRegularExpressionsResult` of 4.2
 (semantics 4.7), which use another thread.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import cache
 from math import inf
 from typing import Final
 
@@ -20,11 +23,15 @@ from kafka_shim.groups.consumer.member import RESOLVED_HERE, Member, Reader, Res
 from kafka_shim.groups.consumer.states import TimerKind
 from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.records import Record
-from kafka_shim.groups.interface import MORE, More, Refusal, whole
+from kafka_shim.groups.interface import MORE, More, Refusal, TopicRights, whole
 from kafka_shim.groups.regex import Matching, RegexError, compiled, is_large
 from kafka_shim.trace.causes import Cause
 
 LEAST_INTERVAL_MS: Final = 10_000
+_RECORD_BYTES: Final = 100
+"""Limit of the bytes of a record beside its texts, and of a batch beside its records."""
+_NAME_BYTES: Final = 3
+"""Limit of the bytes of a topic name in a record beside its characters, which are ASCII."""
 
 
 class PatternChange(Enum):
@@ -133,16 +140,14 @@ class Resolution:
             each: ResolvedRegex(topics, RESOLVED_HERE, self._wall_ms) for each, topics in self._matching.found.items()
         }
 
-    def _seen(self, pattern: str, matched: frozenset[str]) -> frozenset[str]:
-        """Return the topics of a pattern that count for the group: with ACLs, those that a member may describe."""
-        group, rights = self.group, self.group.shard.topic_rights
-        if rights is None:
-            return matched
-        views = group.subscriptions.views
+    def _seen(
+        self, pattern: str, matched: frozenset[str], subscribers: set[str], described: Callable[..., frozenset[str]]
+    ) -> frozenset[str]:
+        """Return the topics of a pattern that count for the group: those that a member may describe."""
+        group, views = self.group, self.group.subscriptions.views
         if views is None:
-            return matched if group.resolver is None else rights.described(*group.resolver, matched)
-        subscribers = {member.member_id for member in group.members.values() if member.regex == pattern}
-        seen, is_other = views.resolve(pattern, subscribers, matched)
+            return matched if group.resolver is None else described(*group.resolver, matched)
+        seen, is_other = views.resolve(pattern, subscribers, matched, described)
         if is_other:
             self._with_news.add(pattern)
         earlier = group.subscriptions.resolved.get(pattern)
@@ -151,6 +156,34 @@ class Resolution:
             seen |= earlier.topics & matched
         return seen
 
+    def _all_seen(self, rights: TopicRights, result: Mapping[str, ResolvedRegex]) -> dict[str, ResolvedRegex]:
+        """Return the result with the topics that members may describe. Equal sets are looked at once."""
+        subscribers: dict[str, set[str]] = {}
+        for member in self.group.members.values():
+            if member.regex is not None:
+                subscribers.setdefault(member.regex, set()).add(member.member_id)
+        described = cache(rights.described)
+        return {
+            pattern: each._replace(topics=self._seen(pattern, each.topics, subscribers[pattern], described))
+            for pattern, each in result.items()
+        }
+
+    def _has_room(self, resolutions: Mapping[str, ResolvedRegex]) -> bool:
+        """True if one batch takes all these records and that of a new epoch."""
+        group_id, shard, limit = self.group.group_id, self.group.shard, self.group.shard.topics.max_batch_bytes
+        of_each = _RECORD_BYTES + len(group_id.encode())
+        least, most = 0, _RECORD_BYTES + of_each
+        for pattern, resolution in resolutions.items():
+            characters = sum(map(len, resolution.topics))
+            least += characters
+            most += of_each + len(pattern.encode()) + characters + _NAME_BYTES * len(resolution.topics)
+            if least > limit:
+                return False
+        if most <= limit:
+            return True
+        all_records = [records.resolved_regex(group_id, *each) for each in resolutions.items()]
+        return shard.has_room_for([*all_records, records.epoch(group_id, self.group.group_epoch + 1, 0)])
+
     def finish(self, result: dict[str, ResolvedRegex] | Exception, now: float) -> None:
         group, shard = self.group, self.group.shard
         group.resolves = False
@@ -158,13 +191,13 @@ class Resolution:
             return
         subscriptions = group.subscriptions
         cause: Cause | None = None
-        trigger = ""
+        new_pattern: str | None = None
         # Patterns may have lost their last subscriber during the computation.
-        written = {
-            pattern: resolution._replace(topics=self._seen(pattern, resolution.topics))
-            for pattern, resolution in result.items()
-            if pattern in subscriptions.patterns
-        }
+        written = {pattern: each for pattern, each in result.items() if pattern in subscriptions.patterns}
+        if shard.topic_rights is not None:
+            written = self._all_seen(shard.topic_rights, written)
+        if not self._has_room(written):
+            return
         for pattern, resolution in written.items():
             earlier = subscriptions.resolved.get(pattern)
             if (
@@ -172,8 +205,7 @@ class Resolution:
                 or pattern in self._with_news
             ):
                 if earlier is None:
-                    cause = Cause.SUBSCRIPTION_CHANGED
-                    trigger = next(member.member_id for member in group.members.values() if member.regex == pattern)
+                    cause, new_pattern = Cause.SUBSCRIPTION_CHANGED, pattern
                 else:
                     cause = Cause.TOPIC_METADATA_CHANGED
         for pattern, resolution in written.items():
@@ -185,7 +217,8 @@ class Resolution:
             before = group.state
             shard.write(*records.epoch(group.group_id, group.group_epoch + 1, new_hash))
             group.metadata_stale = False
-            group.note_new_epoch(cause, trigger)
+            subscribers = (each.member_id for each in group.members.values() if each.regex == new_pattern)
+            group.note_new_epoch(cause, "" if new_pattern is None else next(subscribers))
             shard.counters.new_epochs[group.type] += 1
             if shard.outbox.listening:
                 events.epoch(group, now)

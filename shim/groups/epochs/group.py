@@ -8,7 +8,7 @@ its records, and its rules. After Kafka's `ModernGroup` (semantics 4.1, 4.7, 5.3
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -515,12 +515,15 @@ class EpochGroup(ABC, Generic[_M, _A]):
             leader=self.leader,
             cause=None if self.cause is None else self.cause.value,
             trigger=self.trigger,
-            members=[self._describe_member(member) for member in self.members.values()],
             assignment_epoch=self.target_epoch,
             assignment_due_ms=self._due_ms if self.group_epoch > self.target_epoch else None,
         )
 
-    def _describe_member(self, member: _M) -> MemberDescription:
+    def describe_members(self, *, subscriptions: bool = True) -> Iterator[MemberDescription]:
+        """Describe each member; see `Group`."""
+        return (self._describe_member(member, subscriptions) for member in list(self.members.values()))
+
+    def _describe_member(self, member: _M, subscriptions: bool) -> MemberDescription:
         return MemberDescription(
             member_id=member.member_id,
             group_instance_id=member.instance_id,
@@ -530,7 +533,7 @@ class EpochGroup(ABC, Generic[_M, _A]):
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             protocols=self.assignors_of(member),
             parked=None,
-            subscription=self.subscription_of(member),
+            subscription=self.subscription_of(member) if subscriptions else None,
             assignment=self.assignment_of(member),
             has_assignment=member.is_reconciled_to(self.target_epoch),
         )

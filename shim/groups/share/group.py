@@ -22,7 +22,7 @@ from kafka_shim.groups.epochs.group import EpochGroup
 from kafka_shim.groups.epochs.member import LEAVE, by_topic_name, count, from_records
 from kafka_shim.groups.epochs.metadata_hash import metadata_hash
 from kafka_shim.groups.epochs.records import Record
-from kafka_shim.groups.group import Subscription
+from kafka_shim.groups.group import Subscription, in_order
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.share import assignor, records
 from kafka_shim.groups.share.persister import UNINITIALIZED, Place, SharePersister
@@ -94,7 +94,7 @@ class ShareGroup(EpochGroup[Member, Partitions]):
         return metadata_hash(topic_names, self.shard.topics)
 
     def subscription_of(self, member: Member) -> Subscription:
-        return Subscription(topics=sorted(member.topic_names), generation=member.epoch, rack=member.rack_id)
+        return Subscription(topics=in_order(member.topic_names), generation=member.epoch, rack=member.rack_id)
 
     def assignment_of(self, member: Member) -> dict[str, list[int]]:
         return self.by_topic(member.assigned)

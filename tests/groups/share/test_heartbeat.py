@@ -327,8 +327,9 @@ def test_a_share_group_is_listed_and_described() -> None:
     settle(member)
     (listed,) = cluster.service.list([], ["share"]).groups
     assert (listed.protocol_type, listed.group_state, listed.group_type) == ("share", "Stable", "share")
-    description = cluster.service.groups[GROUP].describe()
-    assert (description.protocol, description.members[0].assignment) == ("simple", {"t": [0]})
+    group = cluster.service.groups[GROUP]
+    (described,) = group.describe_members()
+    assert (group.describe().protocol, described.assignment) == ("simple", {"t": [0]})
     kinds = {event["event"] for event in cluster.events}
     assert {"group", "member", "epoch", "target", "reconciliation", "state"} <= kinds
 
