@@ -10,8 +10,8 @@ import pytest
 from kafka_shim.apis.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
 from kafka_shim.apis.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic
 from kafka_shim.broker import share_fetches
-from kafka_shim.broker.share_sessions import MOST_PARTITIONS
 from kafka_shim.broker.share_partition import SharePartition
+from kafka_shim.broker.share_sessions import MOST_PARTITIONS
 from kafka_shim.groups.interface import PARKED
 from kafka_shim.groups.share.persister import Place
 from tests.effort import effort
