@@ -279,7 +279,7 @@ class Session:
     def send_in_pieces(self, pieces: Sequence[bytes]) -> None:
         """See `Connection.send_in_pieces`. Serve nothing more until the client has read."""
         if self.node.frames is not None:
-            self.node.frames.answered(self.number, b"".join(pieces))
+            self.node.frames.answered(self.number, pieces[0], is_whole=False)
         assert self.node.parts is not None
         self.block()
         self._sending = Sending(self, pieces, self.node.parts)
