@@ -216,17 +216,20 @@ class EventHistory:
     def _keep(self, event: dict[str, Any], now: float) -> None:
         of_groups = isinstance(event, RareExchange) or not is_of_request(event)
         event = event | {"seq": self.seen, "mono": now, "wall": now + self._wall_offset}
+        group = event.get("group")
+        if group:
+            # In every event of a group, so that readers take them for one group.
+            event["group"] = group = shortened(group)
         offsets = event.get("offsets")
         if offsets is not None and len(offsets) > MOST:
             event |= {"offsets": offsets[:FIRST], "left_out": len(offsets) - FIRST}
         line = orjson.dumps(event)
         if len(line) > LONG_EVENT:
-            event = with_short_texts(event)
-            line = orjson.dumps(event)
+            line = orjson.dumps(with_short_texts(event))
         # orjson cuts its result from a larger block, and no later line fits into the rest. A copy has no rest.
         line = bytes(memoryview(line))
         part = self._of_groups if of_groups else self._of_requests
         was_whole = part.forgotten == 0
-        part.add(Record(self.seen, now, event.get("group"), line))
+        part.add(Record(self.seen, now, group, line))
         if of_groups and was_whole and part.forgotten:
             log.info("the oldest events are forgotten from now on: the newest %d bytes are kept", part.most_bytes)
