@@ -35,6 +35,8 @@ KINDS: Final = (
     "traced heartbeat",
     "traced commit",
     "traced moved commit",
+    "offsets of groups",
+    "description of groups",
     "idle fetch",
     "fetch",
     "idle full fetch",
@@ -42,13 +44,15 @@ KINDS: Final = (
 )
 """Requests; those that ACLs allow come by a listener with an authorizer, and an older checkout may have none. The
 consumer is a member of a group of the new protocol (KIP-848). A moved commit has other partitions each time.
-A traced request comes to a server that writes a trace.
+A traced request comes to a server that writes a trace. Offsets and descriptions are those of 8 groups in one request.
 
 A fetch belongs to a session, as those of the Java client; a full one has all its partitions each time, as those of
 librdkafka. An idle one waits until its end without a record. Before each of the others some partitions get a record;
 in a session, now and then, one goes and comes back."""
 FEW: Final = 200
 """Requests before those that are counted: the server gets to know the client."""
+GROUPS: Final = 8
+"""Groups of a request for several."""
 FETCHED: Final = 100
 """Partitions of a fetch."""
 NEW: Final = 3
@@ -108,6 +112,7 @@ def traced(wire: Any) -> Iterator[None]:
 def members_requests(kind: str, wire: Any) -> Iterator[bytes]:
     """Let a member join a group of its own, and yield the heartbeats or commits that it sends."""
     from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+    from kafka_shim.apis.describe_groups import DescribeGroupsRequest
     from kafka_shim.apis.heartbeat import HeartbeatRequest
     from kafka_shim.apis.join_group import JoinGroupResponse
     from kafka_shim.apis.offset_commit import (
@@ -115,6 +120,7 @@ def members_requests(kind: str, wire: Any) -> Iterator[bytes]:
         OffsetCommitRequestPartition,
         OffsetCommitRequestTopic,
     )
+    from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
     from kafka_shim.apis.sync_group import SyncGroupResponse
     from tests.server.conversation import join, sync
     from tests.server.wire import request
@@ -136,8 +142,15 @@ def members_requests(kind: str, wire: Any) -> Iterator[bytes]:
         assert wire.answer(SyncGroupResponse, 3)[1].error_code == 0
         beat, version = HeartbeatRequest("g", epoch, member_id), 4
     chance = random.Random(1)
+    names = ["g", *(f"g{number}" for number in range(1, GROUPS))]
+    topic = OffsetFetchRequestTopics("t", partition_indexes=list(range(10)))
+    offsets_of = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name, topics=[topic]) for name in names])
     for number in count_from(1):
-        if kind.endswith("heartbeat"):
+        if kind == "offsets of groups":
+            yield request(offsets_of, 9, number)
+        elif kind == "description of groups":
+            yield request(DescribeGroupsRequest(names), 5, number)
+        elif kind.endswith("heartbeat"):
             yield request(beat, version, number)
         else:
             indexes = sorted(chance.sample(range(10), chance.randint(1, 10))) if "moved" in kind else range(10)

@@ -4,7 +4,8 @@ For each API of the registry a server runs in a process of its own and gets the 
 several forms: many names, one name many times, empty names, one element with many parts, long names, and one thing
 that exists many times (`limits_state.py` makes it). `request_of` makes them from the fields of the API, so a new API
 joins by itself. Measured are the longest step of the server between two looks at its sockets, in processor time; the
-longest wait for a heartbeat on another connection, by the clock; and the memory that the server takes at most.
+longest wait for a heartbeat on another connection, by the clock; and the memory that the server takes at most. With
+`--watched` the server writes a trace and keeps all events, as with `--trace` and `--control` while its page is open.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -38,10 +41,13 @@ from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import encode_request_header
 from kafka_shim.apis.wire.types import Array, Blob, Nested, Type
 from kafka_shim.control.run import GARBAGE
+from kafka_shim.control.workbench import Workbench
 from kafka_shim.security.config import security_of
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.elements import elements_accepted
+from kafka_shim.server.excerpts import elements_of
 from kafka_shim.server.server import Server, ServerConfig, serve
+from kafka_shim.server.trace_file import TraceFile
 
 FORMS: Final = ("distinct", "same", "empty", "deep", "long", "existing")
 LONG: Final = 30_000
@@ -94,15 +100,6 @@ _ACCEPTED: Final[dict[str, dict[str, Any]]] = {
     "ShareGroupHeartbeat": _HEARTBEAT,
 }
 """By API, values of fields without which its requests would be refused early, or not answered."""
-
-
-def elements_of(value: object) -> int:
-    """Return the number of elements of all arrays of a message."""
-    if isinstance(value, list):
-        return len(value) + sum(map(elements_of, value))
-    if isinstance(value, Message | Struct):
-        return sum(elements_of(getattr(value, each.name)) for each in type(value).fields)
-    return 0
 
 
 class Cost(NamedTuple):
@@ -224,7 +221,7 @@ class _Steps(trio.abc.Instrument):
         self.longest = max(self.longest, time.thread_time() - self._began)
 
 
-async def _server(*, has_scram: bool) -> None:
+async def _server(*, has_scram: bool, is_watched: bool) -> None:
     """Serve, with the collection of garbage as `kafka-shim serve` has it.
 
     After every line of input print the longest step and the most memory since the line before.
@@ -237,21 +234,34 @@ async def _server(*, has_scram: bool) -> None:
         config = ServerConfig(security=security, cluster=ClusterConfig(topics={limits_state.NAME: 2}))
         server: Server = await nursery.start(serve, config)
         trio.lowlevel.add_instrument(steps)
-        print(server.bootstrap, flush=True)
-        async for _ in trio.lowlevel.FdStream(os.dup(0)):
-            status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-            peak, now = (int(status[name].split()[0]) * 1024 for name in ("VmHWM", "VmRSS"))
-            print(json.dumps({"step": steps.longest, "peak": peak, "now": now}), flush=True)
-            Path("/proc/self/clear_refs").write_text("5")
-            steps.longest = 0.0
+        with _watching(server, nursery) if is_watched else nullcontext():
+            print(server.bootstrap, flush=True)
+            async for _ in trio.lowlevel.FdStream(os.dup(0)):
+                status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+                peak, now = (int(status[name].split()[0]) * 1024 for name in ("VmHWM", "VmRSS"))
+                print(json.dumps({"step": steps.longest, "peak": peak, "now": now}), flush=True)
+                Path("/proc/self/clear_refs").write_text("5")
+                steps.longest = 0.0
         nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def _watching(server: Server, nursery: trio.Nursery) -> Iterator[None]:
+    """Write a trace and keep all events during a block."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        TraceFile(Path(folder, "trace.jsonl"), server.cluster) as trace,
+        Workbench(server, nursery).history.listening(),
+    ):
+        nursery.start_soon(trace.run)
+        yield
 
 
 class Measured:
     """A server in a process of its own."""
 
-    def __init__(self, *, has_scram: bool = False) -> None:
-        self._more = ["--scram"] if has_scram else []
+    def __init__(self, *, has_scram: bool = False, is_watched: bool = False) -> None:
+        self._more = ["--scram"] * has_scram + ["--watched"] * is_watched
 
     def __enter__(self) -> Measured:
         self._process = subprocess.Popen(
@@ -310,10 +320,10 @@ class _Bystander(threading.Thread):
         return self.longest
 
 
-def measure(api: Api, version: int, forms: Collection[str] = FORMS) -> Iterator[Cost]:
+def measure(api: Api, version: int, forms: Collection[str] = FORMS, *, is_watched: bool = False) -> Iterator[Cost]:
     """Measure the worst requests of an API."""
     for form in forms:
-        with Measured(has_scram=api in SCRAM) as server:
+        with Measured(has_scram=api in SCRAM, is_watched=is_watched) as server:
             topic_id = limits_state.make(server.address, api.name) if form == "existing" else bytes(16)
             request = request_of(api, version, form, topic_id=topic_id)
             data = frame(encode_request_header(api.key, version, 1, "bench") + request.encode(version))
@@ -379,20 +389,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--scram", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--watched", action="store_true", help="with a trace and a history of all events")
     parser.add_argument("--api", action="append", help="only these APIs")
     parser.add_argument("--form", action="append", choices=FORMS, help="only these forms")
     parser.add_argument("--costs", type=Path, help="what earlier runs printed, instead of measuring")
     parser.add_argument("--write", type=Path, help="the page whose table to write")
     options = parser.parse_args()
     if options.serve:
-        trio.run(partial(_server, has_scram=options.scram))
+        trio.run(partial(_server, has_scram=options.scram, is_watched=options.watched))
         return
     costs = (
         [] if options.costs is None else [Cost(**json.loads(line)) for line in options.costs.read_text().splitlines()]
     )
     for api, version in served():
         if options.costs is None and (options.api is None or api.name in options.api):
-            for cost in measure(api, version, options.form or FORMS):
+            for cost in measure(api, version, options.form or FORMS, is_watched=options.watched):
                 costs.append(cost)
                 print(json.dumps(cost._asdict()), flush=True)
     if options.write is not None:

@@ -160,7 +160,7 @@ NO_COLUMN: Final = frozenset(
         *("state", "groups", "unknown_records", "action", "kind", "deadline"),
         *("assignor", "assigned", "revoking", "waits_for"),
         *("producer_id", "producer_epoch", "nth", "subscriptions"),
-        *("where", "software"),
+        *("where", "software", "left_out"),
     }
 )
 """Fields of the trace without a column of their name. Of a `target` and a `reconciliation`, `decode/events.py` has some

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from bench.instructions import FETCHED, KINDS, NEW, send
+from bench.instructions import FETCHED, GROUPS, KINDS, NEW, send
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_shim.apis.describe_groups import DescribeGroupsResponse
 from kafka_shim.apis.fetch import FetchResponse
 from kafka_shim.apis.heartbeat import HeartbeatResponse
 from kafka_shim.apis.offset_commit import OffsetCommitResponse
+from kafka_shim.apis.offset_fetch import OffsetFetchResponse
 from tests.server.wire import read
 
 
@@ -17,7 +19,7 @@ def answers(kind: str, response: type[Any], version: int) -> list[Any]:
     return [read(frame[4:], response, version)[1] for frame in islice(send(kind, is_served=True), 12)]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.endswith("fetch")])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.endswith(("fetch", "groups"))])
 def test_heartbeats_and_commits_succeed(kind: str) -> None:
     if kind.endswith("commit"):
         codes = {
@@ -31,6 +33,14 @@ def test_heartbeats_and_commits_succeed(kind: str) -> None:
     else:
         codes = {answer.error_code for answer in answers(kind, HeartbeatResponse, 4)}
     assert codes == {0}
+
+
+def test_requests_for_groups_are_answered_for_each() -> None:
+    for answer in answers("offsets of groups", OffsetFetchResponse, 9):
+        assert [each.error_code for each in answer.groups] == [0] * GROUPS
+        assert {len(each.topics[0].partitions) for each in answer.groups} == {10}
+    for answer in answers("description of groups", DescribeGroupsResponse, 5):
+        assert [each.group_state for each in answer.groups] == ["Stable"] + ["Dead"] * (GROUPS - 1)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.endswith("fetch")])

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.limits import BYTES_A_BYTE, FORMS, MANY, MARK, MEMORY_MIB, STEP_MS, elements_of, request_of, served
+from bench.limits import BYTES_A_BYTE, FORMS, MANY, MARK, MEMORY_MIB, STEP_MS, request_of, served
 from kafka_shim.apis.api import Api
 from kafka_shim.apis.wire import DecodeError
+from kafka_shim.server.excerpts import elements_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "limits-of-requests.md"
 

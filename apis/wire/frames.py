@@ -41,13 +41,17 @@ class FrameSplitter:
         Raises FrameError, a DecodeError, for a size that is negative or above `max_bytes`. The stream cannot be read
         any further then; frames that the same `data` completed before the bad size are in the error's `frames`.
         """
+        frames: list[bytes] = []
         if self.unfinished:
             self.unfinished += data
             if len(self.unfinished) < self._frame_size:
                 return []
-            data = bytes(self.unfinished)
+            # One copy of a frame, which may have 100 MiB.
+            end = self._frame_size if self._frame_size > 4 else 0
+            with memoryview(self.unfinished) as view:
+                frames += [bytes(view[4:end])] if end else []
+                data = bytes(view[end:])
             self.unfinished.clear()
-        frames: list[bytes] = []
         position = 0
         available = len(data)
         self._frame_size = 4

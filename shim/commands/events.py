@@ -94,5 +94,8 @@ def _from_server(
                 missing.gaps.append(forgotten(control, int(line[12:])))
             if line.startswith(b"data: "):
                 event: Event = orjson.loads(line[6:])
+                if group is not None:
+                    # A server cuts long ids.
+                    event["group"] = group
                 if (since is None or event["wall"] >= since) and (until is None or event["wall"] <= until):
                     yield event

@@ -119,7 +119,7 @@ def why(
     if cause is not None:
         _explain_cause(cause)
         return
-    if group is not None and (group == "-" or Path(group).is_file()):
+    if group is not None and (group == "-" or os.path.isfile(group)):
         # A trace may come first if its only group needs no name.
         traces = (Path(group), *traces)
         group = None

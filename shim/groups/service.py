@@ -408,17 +408,24 @@ class GroupService:
             return fetch_refused(group, shard)
         return offsets.fetch(shard, group, require_stable=require_stable)
 
-    def weight_of_offsets(self, request: OffsetFetchRequestGroup) -> int:
-        """Return the number of partitions in the answer for a group."""
-        if request.topics is not None:
-            return sum(len(topic.partition_indexes) for topic in request.topics)
-        group = self.groups.get(request.group_id)
-        return 0 if group is None else sum(map(len, self.shards[group.partition].offsets.of(request.group_id).values()))
+    def weight_of_offsets(self, requests: Sequence[OffsetFetchRequestGroup]) -> int:
+        """Return the number of partitions in the answer for some groups."""
+        weight = 0
+        for request in requests:
+            if request.topics is not None:
+                for topic in request.topics:
+                    weight += len(topic.partition_indexes)
+            elif (group := self.groups.get(request.group_id)) is not None:
+                weight += sum(map(len, self.shards[group.partition].offsets.of(request.group_id).values()))
+        return weight
 
-    def weight_of(self, group_id: str) -> int:
-        """Return the weight of a group (`Group.weight`); 0 if it does not exist."""
-        group = self.groups.get(group_id)
-        return 0 if group is None else group.weight
+    def weight_of(self, group_ids: Sequence[str]) -> int:
+        """Return the weight of some groups (`Group.weight`); 0 for one that does not exist."""
+        groups, weight = self.groups, 0
+        for group_id in group_ids:
+            if group_id in groups:
+                weight += groups[group_id].weight
+        return weight
 
     def delete_offsets(self, request: OffsetDeleteRequest, now: float) -> OffsetDeleteResponse:
         shard = self._route_named(request.group_id)

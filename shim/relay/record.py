@@ -15,7 +15,7 @@ from kafka_shim.relay.epochs import FORMS, EpochGroup
 from kafka_shim.relay.groups import CONCLUDE_AFTER_S, Event, Group
 from kafka_shim.relay.proxied_connection import TRACED, PendingRequest, ProxiedConnection
 from kafka_shim.server.requests import REQUESTS
-from kafka_shim.server.trace import as_json, end_offsets, group_in, is_join
+from kafka_shim.server.trace import as_json, end_offsets, is_join
 
 MAX_GROUPS: Final = 20_000
 """Number of groups to follow, of the classic protocol and of all others; beyond it, the longest inactive ones are
@@ -219,7 +219,7 @@ class Record:
 
 def _exchange(pending: PendingRequest, answer: Message) -> Event:
     """Build the `exchange` event of a request and its answer."""
-    request, response_fields, error = as_json(pending.request, answer, pending.version)
+    fields = as_json(pending.request, answer, pending.version)
     event = {
         "event": "exchange",
         "conn": pending.connection.number,
@@ -227,15 +227,11 @@ def _exchange(pending: PendingRequest, answer: Message) -> Event:
         "api": pending.api,
         "version": pending.version,
         "client_id": pending.client_id,
-        "group": group_in(request, error),
-        "member": request.get("member_id") or response_fields.get("member_id"),
-        "request": request,
-        "answer": response_fields,
-        "error": error,
+        **fields,
         "correlation_id": pending.correlation_id,
         "arrived": pending.arrived,
     }
-    if pending.connection.software and is_join(pending.api, request):
+    if pending.connection.software and is_join(pending.api, fields["request"]):
         event["software"] = pending.connection.software
     return event
 

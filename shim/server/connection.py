@@ -133,6 +133,10 @@ class Call(Protocol):
     def request(self) -> Any: ...
 
     @property
+    def is_long(self) -> bool:
+        """True if its request or its answer has very many bytes."""
+
+    @property
     def under_way(self) -> bool:
         """True until it is answered, parked or held, or its connection has ended."""
 

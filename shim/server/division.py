@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 PART: Final = 16
@@ -15,8 +16,9 @@ PART: Final = 16
 HEAVY: Final = 1000
 """The weight that ends a part."""
 
-Weigh: TypeAlias = Callable[[Any], int]
-"""Returns the weight of an element: the number of members, partitions, offsets or producers in its answer, roughly."""
+Weigh: TypeAlias = Callable[[Sequence[Any]], int]
+"""Returns the weight of elements: the number of members, partitions, offsets or producers in their answers, roughly.
+One call weighs all elements of a request, since nearly all requests have few and light ones."""
 
 
 class Divided(NamedTuple):
@@ -41,10 +43,10 @@ def by(
     alone: bool = False,
     together: Callable[[Any], Any] | None = None,
     common: Callable[[], Any] | None = None,
-    weight: Callable[[Any], Weigh] | None = None,
+    weight: Callable[[Any, Sequence[Any]], int] | None = None,
 ) -> Divided:
-    """Divide the array `elements` of a request into parts of `size`, or fewer with a heavy answer: `weight(exchange)`
-    is the function that weighs an element. `once`: answer an element once if it is there twice. `repeats`: repeat
+    """Divide the array `elements` of a request into parts of `size`, or fewer with a heavy answer: `weight(exchange,
+    elements)` weighs them. `once`: answer an element once if it is there twice. `repeats`: repeat
     the answer of an element that is there often, instead of making it again. `alone`: not where several processes share
     their topics, because the rule may park the request there. `together`: see `divide_together`; `common`: see
     `Divided`."""
@@ -55,9 +57,9 @@ def by(
         array = getattr(request, elements)
         if array is None or len(array) < 2:
             return None
-        weigh = None if weight is None else weight(call)
-        if len(array) <= size and not is_heavy(array, weigh):
+        if len(array) <= size and (weight is None or weight(call, array) <= HEAVY):
             return None
+        weigh = None if weight is None else partial(weight, call)
         if repeats:
             return divide_once(request, elements, array, size=size, weigh=weigh)
         if together is not None:
@@ -67,16 +69,9 @@ def by(
     return Divided(parts, answers, common=common)
 
 
-def is_heavy(elements: Sequence[Any], weigh: Weigh | None) -> bool:
+def is_heavy(elements: Sequence[Any], weigh: Weigh) -> bool:
     """Return True if a few elements are to be divided for the weight of their answers."""
-    if weigh is None:
-        return False
-    total = 0
-    for element in elements:
-        total += weigh(element)
-        if total > HEAVY:
-            return True
-    return False
+    return weigh(elements) > HEAVY
 
 
 def divide(
@@ -88,7 +83,7 @@ def divide(
     for element in elements:
         part.append(element)
         if weigh is not None:
-            total += weigh(element)
+            total += weigh((element,))
         if len(part) == size or total >= HEAVY:
             yield _part(request, name, part)
             part, total = [], 0
@@ -123,7 +118,7 @@ def divide_once(
             new.append(element)
             numbers[key] = None
             if weigh is not None:
-                total += weigh(element)
+                total += weigh((element,))
             if len(new) == size or total >= HEAVY:
                 if len(new) == 1:
                     numbers[key] = yielded

@@ -124,6 +124,11 @@ class Exchange:
         return None if self.long is None else self.long.common
 
     @property
+    def is_long(self) -> bool:
+        """Return True if its request or its answer has very many bytes."""
+        return bool(self.pieces)
+
+    @property
     def finished(self) -> bool:
         """Return True if the next request of the connection may be served."""
         return self.step is _SENT or self.step is _REFUSED
@@ -462,6 +467,10 @@ class HugeExchange(Exchange):
     __slots__ = ("__weakref__", "size")
 
     size: int
+
+    @property
+    def is_long(self) -> bool:
+        return True
 
     def answer(self, response: Message, required_batch: int, now: float) -> None:
         """See `Exchange.answer`."""

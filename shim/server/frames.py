@@ -25,6 +25,8 @@ LARGEST: Final = 256 * 1024
 """A longer frame is not kept."""
 _OVERHEAD: Final = 512
 """The memory of a pair beside its bytes, roughly."""
+MOST_NAMES: Final = 100
+"""Names of one kind of resource of a request to show at most."""
 _ID_REQUIRED_SINCE: Final = 4
 """The first version of JoinGroup in which a new member gets an id and joins again with it (KIP-394)."""
 
@@ -46,6 +48,11 @@ class FramePair:
     """The row of a table that decides the request; None if no table does."""
     concerns: tuple[str, ...] = ()
     """The resources of the request, each with the operation that a client must be allowed on it."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of memory that it takes, roughly."""
+        return len(self.request) + len(self.answer) + sum(map(len, self.concerns)) + _OVERHEAD
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields for a page: bytes as hex, their split into fields, and the row."""
@@ -128,7 +135,7 @@ class FrameHistory:
             pair = FramePair(connection, correlation_id, len(frame).to_bytes(4) + frame)
             self._open[connection, correlation_id] = pair
             self._pairs.append(pair)
-            self._count(len(pair.request) + _OVERHEAD)
+            self._count(pair.size)
 
     def running(self, exchange: Exchange) -> None:
         """See `FrameWatch`."""
@@ -139,12 +146,15 @@ class FrameHistory:
             pair.client_id = exchange.client.client_id
             pair.api = exchange.endpoint.api.name
             pair.row = _row_of(exchange)
+            # The rule may be called again, after a pause.
+            before = pair.size
             pair.concerns = tuple(_concerns(exchange))
+            self._count(pair.size - before)
 
-    def answered(self, connection: int, data: bytes) -> None:
+    def answered(self, connection: int, data: bytes, *, is_whole: bool = True) -> None:
         """See `FrameWatch`."""
         pair = self._open.pop((connection, int.from_bytes(data[4:8], signed=True)), None)
-        if pair is not None and len(data) <= LARGEST:
+        if pair is not None and is_whole and len(data) <= LARGEST:
             pair.answer = data
             self._count(len(data))
 
@@ -152,7 +162,7 @@ class FrameHistory:
         self._bytes += more
         while self._bytes > self._kept_bytes:
             oldest = self._pairs.popleft()
-            self._bytes -= len(oldest.request) + len(oldest.answer) + _OVERHEAD
+            self._bytes -= oldest.size
             key = oldest.connection, oldest.correlation_id
             if self._open.get(key) is oldest:
                 del self._open[key]
@@ -174,5 +184,7 @@ def _concerns(exchange: Exchange) -> Iterator[str]:
     """Yield the resources with their operations, such as `READ of group billing`."""
     for resource, operation, names in exchange.endpoint.row.concerns:
         what = resource.name.lower().replace("_", " ")
-        of = ", ".join(uuid_text(name) if isinstance(name, bytes) else name for name in names(exchange.request))
-        yield f"{operation.name} of {what} {of}".rstrip()
+        every = list(names(exchange.request))
+        of = ", ".join(uuid_text(name) if isinstance(name, bytes) else name for name in every[:MOST_NAMES])
+        more = f" and {len(every) - MOST_NAMES:,} more" if len(every) > MOST_NAMES else ""
+        yield f"{operation.name} of {what} {of}{more}".rstrip()

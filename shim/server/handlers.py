@@ -7,7 +7,7 @@ the handler of each request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any, Final
 
@@ -468,9 +468,9 @@ def metadata(request: MetadataRequest, call: Exchange) -> MetadataResponse | Par
 
 
 def metadata_parts(request: MetadataRequest, call: Exchange) -> Iterator[MetadataRequest] | None:
-    """Divide a request for many topics or partitions, or for all of them. If it names more topics
-    than Kafka's controller creates for one request, none is created. A request that looks for changes first (see
-    `metadata`) is divided afterwards."""
+    """Divide a request for many topics or partitions, or for all of them. If it names more topics than Kafka's
+    controller creates for one request, none is created. A request that looks for changes first (see `metadata`) is
+    divided afterwards."""
     shared = call.broker.shared
     if shared is not None and shared.looked_at < call.arrived:
         return None
@@ -479,14 +479,17 @@ def metadata_parts(request: MetadataRequest, call: Exchange) -> Iterator[Metadat
         every = call.broker.topics.all()
         return _all_topics(request, every) if len(every) > PART or is_heavy(every, _partitions) else None
 
+    if len(topics) < 2:
+        return None
+    catalogue = call.broker.topics
     of_new = 0 if len(call.groups.groups) < MANY_GROUPS else HEAVY
 
-    def weigh(topic: MetadataRequestTopic) -> int:
-        catalogue = call.broker.topics
-        existing = catalogue.named(topic.name) if topic.name else catalogue.with_id(topic.topic_id)
-        return of_new if existing is None else _partitions(existing)
+    def weigh(topics: Sequence[MetadataRequestTopic]) -> int:
+        answers = [catalogue.named(each.name) if each.name else catalogue.with_id(each.topic_id) for each in topics]
+        there = [each for each in answers if each is not None]
+        return _partitions(there) + of_new * (len(answers) - len(there))
 
-    if len(topics) < 2 or (len(topics) <= PART and not is_heavy(topics, weigh)):
+    if len(topics) <= PART and not is_heavy(topics, weigh):
         return None
     if call.version < 12 and any(topic.name is None or any(topic.topic_id) for topic in topics):
         return None
@@ -518,8 +521,8 @@ def _all_logs(request: DescribeLogDirsRequest, topics: list[Topic]) -> Iterator[
         yield part
 
 
-def _partitions(topic: Topic) -> int:
-    return len(topic.partitions)
+def _partitions(topics: Sequence[Topic]) -> int:
+    return sum([len(topic.partitions) for topic in topics])
 
 
 def create_topics_parts(request: CreateTopicsRequest, call: Exchange) -> Iterator[CreateTopicsRequest] | None:

@@ -2,7 +2,7 @@
 
 Decides how much it keeps: a number of bytes of the events of groups and members, and another of those that come with
 every request. So the requests of an open page never push out the reasons of a rebalance. It keeps events as JSON,
-encodes each once for all its readers, and cuts long texts.
+encodes each once for all its readers, and cuts long group ids, the texts of long events, and very many offsets.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from kafka_shim.server.events import EventFeed, is_of_request
+from kafka_shim.server.excerpts import FIRST, MOST, shortened, with_short_texts
 from kafka_shim.server.rare import RareExchange
 
 log: Final = logging.getLogger("kafka_shim.server")
@@ -30,8 +31,6 @@ MOST_REQUEST_BYTES: Final = 16 * 1024 * 1024
 """The same of the events that come with every request."""
 LONG_EVENT: Final = 8 * 1024
 """In a longer event, in bytes, texts are cut."""
-TEXT_BEGIN, TEXT_END = 1000, 100
-"""Characters that stay of the begin and of the end of a longer text. A member id is unique by its end."""
 _OVERHEAD: Final = 256
 """Bytes of memory of an event beside its line, about."""
 PIECE_BYTES: Final = 64 * 1024
@@ -217,34 +216,20 @@ class EventHistory:
     def _keep(self, event: dict[str, Any], now: float) -> None:
         of_groups = isinstance(event, RareExchange) or not is_of_request(event)
         event = event | {"seq": self.seen, "mono": now, "wall": now + self._wall_offset}
+        group = event.get("group")
+        if group:
+            # In every event of a group, so that readers take them for one group.
+            event["group"] = group = shortened(group)
+        offsets = event.get("offsets")
+        if offsets is not None and len(offsets) > MOST:
+            event |= {"offsets": offsets[:FIRST], "left_out": len(offsets) - FIRST}
         line = orjson.dumps(event)
         if len(line) > LONG_EVENT:
-            event = _shortened(event)
-            line = orjson.dumps(event)
+            line = orjson.dumps(with_short_texts(event))
         # orjson cuts its result from a larger block, and no later line fits into the rest. A copy has no rest.
         line = bytes(memoryview(line))
         part = self._of_groups if of_groups else self._of_requests
         was_whole = part.forgotten == 0
-        part.add(Record(self.seen, now, event.get("group"), line))
+        part.add(Record(self.seen, now, group, line))
         if of_groups and was_whole and part.forgotten:
             log.info("the oldest events are forgotten from now on: the newest %d bytes are kept", part.most_bytes)
-
-
-def shortened(text: str) -> str:
-    """A text as the history has it."""
-    if len(text) <= TEXT_BEGIN + TEXT_END:
-        return text
-    return f"{text[:TEXT_BEGIN]}\N{HORIZONTAL ELLIPSIS}{text[-TEXT_END:]}"
-
-
-def _shortened(value: Any) -> Any:
-    """The same with each text in it, however deep, as the history has it."""
-    match value:
-        case str():
-            return shortened(value)
-        case dict():
-            return {shortened(name): _shortened(each) for name, each in value.items()}
-        case list() | tuple():
-            return [_shortened(each) for each in value]
-        case _:
-            return value

@@ -41,8 +41,8 @@ class FrameWatch(Protocol):
     def running(self, exchange: Any) -> None:
         """Note that the rule of a request is called next."""
 
-    def answered(self, connection: int, data: bytes) -> None:
-        """Note the frame of an answer, with its size."""
+    def answered(self, connection: int, data: bytes, *, is_whole: bool = True) -> None:
+        """Note the frame of an answer, with its size, or the beginning of one that is too long to keep."""
 
 
 class Node:

@@ -1,10 +1,10 @@
 """Turns of long requests and long answers, so that other clients are served in between.
 
-Decides for how long one exchange keeps the process, how long an answer may become, and how much memory the long answers
-of all clients take. The answer to a part of a divided request (`division.py`) is encoded before the next part begins.
-Requests of many bytes wait here too, until they are decoded, and so do long answers that a client reads
-(`long_answers.py`), also those to requests that are not divided. A run with a journal answers each request at once, so
-that it can be replayed.
+Decides for how long one exchange keeps the process, how long an answer may become, and how much memory the long
+requests and the long answers of all clients take. The answer to a part of a divided request (`division.py`) is encoded
+before the next part begins. Requests of many bytes wait here too, until they are decoded, and so do long answers that a
+client reads (`long_answers.py`), also those to requests that are not divided. A run with a journal answers each request
+at once, so that it can be replayed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ MAX_ANSWER_BYTES: Final = MAX_REQUEST_BYTES
 MAX_HELD_BYTES: Final = 256 * 1024 * 1024
 """The memory of all long answers that are made, or sent and not read yet. Beyond it the client with the most loses its
 connection."""
+MAX_COMING_BYTES: Final = 512 * 1024 * 1024
+"""The same of all long requests that are not there as a whole, or wait for their turn."""
 
 
 class LongExchange(Protocol):
@@ -52,6 +54,27 @@ class _Taken:
 _TAKEN: Final = _Taken()
 
 
+class _Bytes:
+    """The bytes that each client takes; `total` is their sum."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._of: dict[Connection, int] = {}
+
+    def put(self, client: Connection, size: int) -> None:
+        self.total += size - self._of.get(client, 0)
+        self._of[client] = size
+
+    def drop(self, client: Connection) -> None:
+        self.total -= self._of.pop(client, 0)
+
+    def drop_largest(self) -> tuple[Connection, int]:
+        largest = max(self._of, key=self._of.__getitem__)
+        size = self._of[largest]
+        self.drop(largest)
+        return largest, size
+
+
 class Parts:
     """The long exchanges of a process, each in its turn. `settle(now)` hands on the effects of their rules."""
 
@@ -60,10 +83,8 @@ class Parts:
         self._settle = settle
         self._exchanges: deque[LongExchange] = deque()
         self._added = trio.Event()
-        self._held: dict[Connection, int] = {}
-        """The bytes of each client's long answer."""
-        self.held = 0
-        """Their sum."""
+        self._answers = _Bytes()
+        self._requests = _Bytes()
         self.huge: Callable[[], Call | None] = lambda: None
         """Returns the last huge exchange that was decoded; None if it has gone."""
 
@@ -89,25 +110,46 @@ class Parts:
         if not size:
             self.release(client)
             return
-        self.held += size - self._held.get(client, 0)
-        self._held[client] = size
-        while self.held > MAX_HELD_BYTES:
-            largest = max(self._held, key=self._held.__getitem__)
-            size = self._held[largest]
-            self.release(largest)
+        self._answers.put(client, size)
+        while self.answer_bytes > MAX_HELD_BYTES:
+            largest, size = self._answers.drop_largest()
             largest.refuse(
                 f"{size} bytes of an answer, the longest while all that clients have to read takes more than"
                 f" {MAX_HELD_BYTES}"
             )
 
+    @property
+    def answer_bytes(self) -> int:
+        """The memory of all long answers, in bytes."""
+        return self._answers.total
+
+    @property
+    def request_bytes(self) -> int:
+        """The memory of all long requests that are not served yet, in bytes."""
+        return self._requests.total
+
+    def count_request(self, client: Connection, size: int) -> None:
+        """Count the memory of this client's long request, so many bytes by now, until `drop_request`."""
+        self._requests.put(client, size)
+        while self.request_bytes > MAX_COMING_BYTES:
+            largest, size = self._requests.drop_largest()
+            largest.refuse(
+                f"{size} bytes of a request, the longest while all that are not served yet take more than"
+                f" {MAX_COMING_BYTES}"
+            )
+
+    def drop_request(self, client: Connection) -> None:
+        """Count the long request of this client no longer: it is served, or its connection has ended."""
+        self._requests.drop(client)
+
     def room(self) -> int:
         """Return the bytes that records in answers may take now: half of the bound, so that clients with much to read
         get less records at a time, and keep their connections."""
-        return max(0, MAX_HELD_BYTES // 2 - self.held)
+        return max(0, MAX_HELD_BYTES // 2 - self.answer_bytes)
 
     def release(self, client: Connection) -> None:
         """Count the long answer of this client no longer."""
-        self.held -= self._held.pop(client, 0)
+        self._answers.drop(client)
 
     async def run(self) -> None:
         """Answer part after part of the long requests, until cancelled."""

@@ -9,7 +9,6 @@ each with the operation that Kafka demands on it, and is the only such list. Sou
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any, Final
 
 from kafka_shim.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -123,7 +122,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         (group(READ),), _member),
     ApiKey.LEAVE_GROUP: Row(lambda r, c: c.groups.ask(r, leave_refused, c.arrived), (group(READ),), _leaving),
     ApiKey.DESCRIBE_GROUPS: Row(handlers.describe_groups, (group(DESCRIBE, lambda r: r.groups),),
-        divided=by("groups", "groups", repeats=True, weight=lambda c: c.groups.weight_of)),
+        divided=by("groups", "groups", repeats=True, weight=lambda c, ids: c.groups.weight_of(ids))),
     ApiKey.LIST_GROUPS: Row(
         lambda r, c: c.groups.list(r.states_filter, r.types_filter, c.common), (cluster(DESCRIBE),),
         divided=Divided(listings.list_groups_parts, "groups", common=list)),
@@ -139,7 +138,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: Row(
         lambda r, c: ConsumerGroupDescribeResponse(groups=handlers.describe_each(r, c, consumer_group_error)),
         (group(DESCRIBE, lambda r: r.group_ids),),
-        divided=by("group_ids", "groups", repeats=True, weight=lambda c: c.groups.weight_of),
+        divided=by("group_ids", "groups", repeats=True, weight=lambda c, ids: c.groups.weight_of(ids)),
         feature=GROUP_VERSION),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Row(
         handlers.streams_group_heartbeat, (group(READ), topics(DESCRIBE, lambda r: topics_of(r.topology))),
@@ -147,7 +146,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.STREAMS_GROUP_DESCRIBE: Row(
         handlers.describe_streams_groups,
         (group(DESCRIBE, lambda r: r.group_ids),),
-        divided=by("group_ids", "groups", repeats=True, weight=lambda c: c.groups.weight_of),
+        divided=by("group_ids", "groups", repeats=True, weight=lambda c, ids: c.groups.weight_of(ids)),
         feature=STREAMS_VERSION),
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Row(
         handlers.update_topology_description, (group(READ),), lambda r: Sender(r.member_id), feature=STREAMS_VERSION),
@@ -158,13 +157,13 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.SHARE_GROUP_DESCRIBE: Row(
         lambda r, c: ShareGroupDescribeResponse(groups=handlers.describe_each(r, c, share_group_error)),
         (group(DESCRIBE, lambda r: r.group_ids),),
-        divided=by("group_ids", "groups", repeats=True, weight=lambda c: c.groups.weight_of),
+        divided=by("group_ids", "groups", repeats=True, weight=lambda c, ids: c.groups.weight_of(ids)),
         feature=SHARE_VERSION),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Row(
         share.describe_share_group_offsets,
         (group(DESCRIBE, lambda r: [g.group_id for g in r.groups]),
          topics(DESCRIBE, lambda r: [t.topic_name for g in r.groups for t in g.topics or ()])),
-        divided=by("groups", "groups", repeats=True, alone=True, weight=lambda c: partial(share.weight_of_progress, c)),
+        divided=by("groups", "groups", repeats=True, alone=True, weight=share.weight_of_progress),
         feature=SHARE_VERSION),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: Row(
         lambda r, c: share.when_leaders_know(c.groups.ask(r, alter_share_refused), c),
@@ -192,7 +191,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         (group(DESCRIBE, lambda r: [g.group_id for g in r.groups]),
          topics(DESCRIBE, lambda r: [name for g in r.groups for name in _named(g.topics or ())])),
         names_topics_since=10,
-        divided=by("groups", "groups", repeats=True, weight=lambda c: c.groups.weight_of_offsets)),
+        divided=by("groups", "groups", repeats=True, weight=lambda c, groups: c.groups.weight_of_offsets(groups))),
     ApiKey.OFFSET_DELETE: Row(handlers.offset_delete, (group(DELETE), topics(READ))),
     ApiKey.TXN_OFFSET_COMMIT: Row(
         handlers.txn_offset_commit,
@@ -246,7 +245,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.DESCRIBE_PRODUCERS: Row(
         lambda r, c: describe_producers(r, c.broker.node_id, c.broker.topics), (topics(READ),),
         divided=by(
-            "topics", "topics", repeats=True, weight=lambda c: partial(weight_of_producers, c.broker.topics))),
+            "topics", "topics", repeats=True, weight=lambda c, topics: weight_of_producers(c.broker.topics, topics))),
     ApiKey.ELECT_LEADERS: Row(lambda r, c: c.broker.reassignments.elect(r, c.arrived), (cluster(ALTER),)),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Row(
         lambda r, c: c.broker.reassignments.reassign(r, c.arrived), (cluster(ALTER),)),
@@ -304,7 +303,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         lambda r, c: c.broker.transaction_views.describe(r), (transaction(DESCRIBE, lambda r: r.transactional_ids),),
         divided=by(
             "transactional_ids", "transaction_states", repeats=True,
-            weight=lambda c: c.broker.transaction_views.weight_of)),
+            weight=lambda c, ids: c.broker.transaction_views.weight_of(ids))),
     ApiKey.LIST_TRANSACTIONS: Row(
         lambda r, c: c.broker.transaction_views.list_ids(r, c.arrived, c, c.common),
         (transaction(DESCRIBE, lambda r: []),),

@@ -219,6 +219,7 @@ class Session:
             self.transport = _GONE
             if self.node.parts is not None:
                 self.node.parts.release(self)
+                self.node.parts.drop_request(self)
             if self._alarm is not None and self.node.alarms is not None:
                 self.node.alarms.cancel(self._alarm)
                 self._alarm = None
@@ -278,7 +279,7 @@ class Session:
     def send_in_pieces(self, pieces: Sequence[bytes]) -> None:
         """See `Connection.send_in_pieces`. Serve nothing more until the client has read."""
         if self.node.frames is not None:
-            self.node.frames.answered(self.number, b"".join(pieces))
+            self.node.frames.answered(self.number, pieces[0], is_whole=False)
         assert self.node.parts is not None
         self.block()
         self._sending = Sending(self, pieces, self.node.parts)
@@ -359,7 +360,10 @@ class Session:
                     break
         if self.state is _READY or self.state is _READING:
             self._waiting = _NOTHING
-            self.state = _READING if self._splitter.unfinished else _READY
+            unfinished = len(self._splitter.unfinished)
+            self.state = _READING if unfinished else _READY
+            if unfinished > LONG_FRAME and self.node.parts is not None:
+                self.node.parts.count_request(self, unfinished)
             if self.transport.paused:
                 self.transport.resume()
         elif self.state is not _CLOSED and self._waiting_bytes + len(self._splitter.unfinished) > WAITING_BYTES:
@@ -413,10 +417,13 @@ class Session:
         return False
 
     def _serve(self, frame: bytes, now: float, turn: _LongFrame | None = None) -> None:
-        if len(frame) > LONG_FRAME and turn is None and self._must_wait(frame):
-            self.state = _BUSY
-            return
         node = self.node
+        if len(frame) > LONG_FRAME:
+            if turn is None and self._must_wait(frame):
+                self.state = _BUSY
+                return
+            if node.parts is not None:
+                node.parts.drop_request(self)
         if node.frames is not None:
             node.frames.requested(self.number, frame)
         endpoint = node.table.endpoints.get(frame[:4]) or node.table.find(frame)

@@ -5,7 +5,7 @@ Source: Kafka 4.2, `KafkaApis`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from kafka_shim.apis.delete_share_group_state import DeleteShareGroupStateRequest
@@ -62,14 +62,15 @@ def describe_share_group_offsets(request: DescribeShareGroupOffsetsRequest, call
     return response if remote is None else remote.describe(call, response, elsewhere)
 
 
-def weight_of_progress(call: Exchange, group: RequestGroup) -> int:
-    """Return the number of partitions in the answer for a group."""
-    if group.topics is not None:
-        return sum(len(each.partitions) for each in group.topics)
-    shard = call.groups.shard_of(group.group_id)
-    if isinstance(shard, ErrorCode):
-        return 0
-    return sum(len(topic.partitions) for topic in initialized(shard, group.group_id).values())
+def weight_of_progress(call: Exchange, groups: Sequence[RequestGroup]) -> int:
+    """Return the number of partitions in the answer for some groups."""
+    weight = 0
+    for group in groups:
+        if group.topics is not None:
+            weight += sum(len(each.partitions) for each in group.topics)
+        elif not isinstance(shard := call.groups.shard_of(group.group_id), ErrorCode):
+            weight += sum(len(topic.partitions) for topic in initialized(shard, group.group_id).values())
+    return weight
 
 
 def _progress(group: RequestGroup, call: Exchange, elsewhere: dict[Place, ResponsePartition]) -> ResponseGroup:

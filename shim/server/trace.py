@@ -1,4 +1,7 @@
-"""Requests and answers as events of the trace (`docs/trace.md`). Called only while there is a listener."""
+"""Requests and answers as events of the trace (`docs/trace.md`). Called only while there is a listener.
+
+`excerpts.py` decides how much of a long one an event shows.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from kafka_shim.apis.wire.types import Array, Nested, Type
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.server.connection import Call
 from kafka_shim.server.data_exchanges import DATA_KEYS, TopicName, data_as_json
+from kafka_shim.server.excerpts import excerpt, with_short_texts
 from kafka_shim.server.rare import RareExchange, RareExchanges
 from kafka_shim.trace.templates import HOLE, Template, template
 
@@ -107,7 +111,10 @@ class Exchanges:
     def _add_data(self, exchange: Call, name_of: TopicName) -> None:
         messages = data_as_json(exchange.request, exchange.response, name_of)
         if messages is not None:
-            event = self._event(exchange, *messages, error_in(exchange.response))
+            request, answer = messages
+            error = error_in(exchange.response)
+            fields = {"group": None, "member": None, "request": request, "answer": answer, "error": error}
+            event = self._event(exchange, fields)
             event["correlation_id"] = int.from_bytes(exchange.correlation_id, signed=True)
             event["arrived"] = exchange.arrived
             self._outbox.events.append(event)
@@ -118,10 +125,11 @@ class Exchanges:
 
     def _event_of_group(self, exchange: Call) -> dict[str, Any]:
         assert exchange.response is not None
-        return self._event(exchange, *as_json(exchange.request, exchange.response, exchange.endpoint.version))
+        version = exchange.endpoint.version
+        return self._event(exchange, as_json(exchange.request, exchange.response, version, is_long=exchange.is_long))
 
-    def _event(self, exchange: Call, request: dict[str, Any], answer: dict[str, Any], error: int) -> dict[str, Any]:
-        """Return an `exchange` event without correlation id and time of arrival."""
+    def _event(self, exchange: Call, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return an `exchange` event with the fields of `as_json`, without correlation id and time of arrival."""
         endpoint = exchange.endpoint
         event = {
             "event": "exchange",
@@ -130,13 +138,9 @@ class Exchanges:
             "api": endpoint.api.name,
             "version": endpoint.version,
             "client_id": exchange.client.client_id,
-            "group": group_in(request, error),
-            "member": request.get("member_id") or answer.get("member_id"),
-            "request": request,
-            "answer": answer,
-            "error": error,
+            **fields,
         }
-        if exchange.session.software and is_join(endpoint.api.name, request):
+        if exchange.session.software and is_join(endpoint.api.name, fields["request"]):
             event["software"] = exchange.session.software
         return event
 
@@ -162,14 +166,25 @@ def end_offsets(ends: Iterable[tuple[str, int, int]]) -> dict[str, Any]:
 # Messages as JSON
 
 
-def as_json(request: Message, response: Message, version: int) -> tuple[dict[str, Any], dict[str, Any], int]:
-    """Return the request and the answer as JSON objects, and the error code of the answer."""
-    request_fields, error = plain(request, version), error_in(response)
+def as_json(request: Any, response: Any, version: int, *, is_long: bool = False) -> dict[str, Any]:
+    """Return the fields of an `exchange` event about its messages. `is_long` is true if one has very many bytes: then
+    long texts are cut too."""
+    error = error_in(response)
+    group = group_in(request, error)
+    request, left_out = excerpt(request)
+    response, left_out_of_answer = excerpt(response)
+    of_request, of_answer = plain(request, version), plain(response, version)
     if not error and isinstance(request, OffsetCommitRequest):
         # The `commit` event before shows them.
-        for topic in request_fields["topics"]:
+        for topic in of_request["topics"]:
             del topic["partitions"]["committed_offset"]
-    return request_fields, plain(response, version), error
+    member = of_request.get("member_id") or of_answer.get("member_id")
+    fields = {"group": group, "member": member, "request": of_request, "answer": of_answer, "error": error}
+    if is_long:
+        fields = with_short_texts(fields)
+    if left_out or left_out_of_answer:
+        fields["left_out"] = left_out + left_out_of_answer
+    return fields
 
 
 def plain(message: Message, version: int) -> dict[str, Any]:
@@ -224,38 +239,55 @@ def _expression(source: Source, type_: Type[Any], only: int | None, value: str) 
 _uuid_text: Final = lru_cache(maxsize=1024)(uuid_text)
 
 
-def group_in(request: Mapping[str, Any], error: int) -> str | None:
+def group_in(request: Any, error: int) -> str | None:
     """Return the group of a request, from version 8 of OffsetFetch on the only one; of a client that may not find its
     coordinator, the group that it asks for."""
-    groups: Sequence[Any] = request.get("groups") or ()
-    if len(groups) == 1 and isinstance(groups[0], Mapping):
-        return str(groups[0]["group_id"])
-    keys = request.get("coordinator_keys", ())
+    groups: Sequence[Any] = getattr(request, "groups", None) or ()
+    if len(groups) == 1 and not isinstance(groups[0], str):
+        return str(groups[0].group_id)
+    keys: Sequence[str] = getattr(request, "coordinator_keys", ())
     if error == ErrorCode.GROUP_AUTHORIZATION_FAILED and len(keys) == 1:
-        return str(keys[0])
-    return request.get("group_id")
+        return keys[0]
+    return getattr(request, "group_id", None)
 
 
 def error_in(response: Any) -> int:
     """Return the error code of an answer: its own, or the first one inside it; 0 for none."""
-    if code := getattr(response, "error_code", 0):
-        return int(code)
     kind = type(response)
-    names = _ARRAYS.get(kind)
-    if names is None:
-        names = _ARRAYS[kind] = _arrays_in(kind)
-    for name in names:
-        for each in getattr(response, name) or ():
-            if code := error_in(each):
-                return code
-    return 0
+    find = _ERRORS.get(kind)
+    if find is None:
+        source = Source(f"error in {kind.__name__}")
+        with source.block("def error(o):"):
+            _find_error(source, kind, "o")
+            source.line("return 0")
+        find = _ERRORS[kind] = source.compile("error")["error"]
+    return int(find(response))
 
 
-_ARRAYS: Final[dict[type, tuple[str, ...]]] = {}
+_ERRORS: Final[dict[type, Callable[[Any], int]]] = {}
 
 
-def _arrays_in(kind: type[Message | Struct]) -> tuple[str, ...]:
-    """Return the fields that are arrays of structs."""
-    return tuple(
-        field.name for field in kind.fields if isinstance(field.type, Array) and isinstance(field.type.element, Nested)
+def _find_error(source: Source, kind: type[Message | Struct], of: str) -> None:
+    """Write the lines that return the error code of a struct, or the first one in its arrays."""
+    if any(field.name == "error_code" for field in kind.fields):
+        with source.block(f"if {of}.error_code:"):
+            source.line(f"return {of}.error_code")
+    for field in kind.fields:
+        if isinstance(field.type, Array) and isinstance(field.type.element, Nested):
+            struct = field.type.element.struct
+            if _has_error(struct):
+                each = source.name("e")
+                with source.block(f"for {each} in {of}.{field.name} or ():"):
+                    _find_error(source, struct, each)
+
+
+def _has_error(kind: type[Struct]) -> bool:
+    return any(
+        field.name == "error_code"
+        or (
+            isinstance(field.type, Array)
+            and isinstance(field.type.element, Nested)
+            and _has_error(field.type.element.struct)
+        )
+        for field in kind.fields
     )

@@ -112,8 +112,16 @@ class Exchange(Event):
     member: Annotated[str | None, "member id the request speaks for; that of the answer if it gave one out"]
     arrived: Annotated[float, "when the request arrived, seconds on the monotonic clock"]
     request: Annotated[dict[str, Any], "the request's fields; bytes as their length"]
-    answer: Annotated[dict[str, Any], "the answer's fields; bytes as their length"]
+    answer: Annotated[
+        dict[str, Any], "the answer's fields; bytes as their length; if it was made in parts, those of the first part"
+    ]
     error: Annotated[int, "error code of the answer, 0 for none"]
+    left_out: NotRequired[
+        Annotated[
+            int,
+            "number of elements that are not shown: a request or an answer with more than 10,000 has its first 1,000",
+        ]
+    ]
     software: NotRequired[
         Annotated[str, "name and version of the client's software, in a request to join, if its ApiVersions had them"]
     ]

@@ -63,9 +63,13 @@ def _says_something(event: Mapping[str, Any]) -> bool:
     )
 
 
-def _count(topics: Any) -> str:
+def _count(event: Mapping[str, Any], topics: Any) -> str:
     count = sum(len(topic["partitions"]) for topic in topics)
-    return f"{count} partition{'' if count == 1 else 's'}"
+    return f"{_least(event)}{count} partition{'' if count == 1 else 's'}"
+
+
+def _least(event: Mapping[str, Any]) -> str:
+    return "at least " if "left_out" in event else ""
 
 
 def _outcome(event: Mapping[str, Any]) -> str:
@@ -75,12 +79,12 @@ def _outcome(event: Mapping[str, Any]) -> str:
         if epoch <= 0:
             return ", joins" if epoch == 0 else ", leaves"
         owns = request["topic_partitions"]
-        return f", epoch {epoch}" + ("" if owns is None else f", owns {_count(owns)}")
+        return f", epoch {epoch}" + ("" if owns is None else f", owns {_count(event, owns)}")
     if event["api"] == "JoinGroup":
         return " with its id" if request["member_id"] else " without an id"
     if event["api"] == "SyncGroup":
         count = len(request["assignments"] or ())
-        return f", generation {request['generation_id']}" + (f", {count} assignments" if count else "")
+        return f", generation {request['generation_id']}" + (f", {_least(event)}{count} assignments" if count else "")
     return ""
 
 
@@ -89,7 +93,7 @@ def _answer(event: Mapping[str, Any]) -> str:
         return f"{ErrorCode(event['error']).name} ({event['error']})"
     if event["api"] == "ConsumerGroupHeartbeat":
         assigned = event["answer"]["assignment"]
-        has = "" if assigned is None else f", has {_count(assigned['topic_partitions'])}"
+        has = "" if assigned is None else f", has {_count(event, assigned['topic_partitions'])}"
         return f"epoch {event['answer']['member_epoch']}{has}"
     if event["api"] == "JoinGroup":
         answer = event["answer"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +51,20 @@ def test_the_largest_size() -> None:
     splitter = FrameSplitter(max_bytes=100)
     assert splitter.feed(frame(bytes(100))) == [bytes(100)]
     assert FrameSplitter().max_bytes == MAX_REQUEST_BYTES == 104857600
+
+
+def test_a_long_frame_is_copied_once() -> None:
+    splitter, size = FrameSplitter(), 2**22
+    data = frame(bytes(size)) + b"\0"
+    tracemalloc.start()
+    splitter.feed(data[:-2])
+    before, _ = tracemalloc.get_traced_memory()
+    tracemalloc.reset_peak()
+    (payload,) = splitter.feed(data[-2:])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (len(payload), splitter.buffered) == (size, 1)
+    assert peak - before < 1.5 * size
 
 
 def test_a_promise_costs_no_memory() -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,18 @@ def test_export_draws_a_rebalance_as_a_sequence_diagram() -> None:
     assert lines[0] == "sequenceDiagram"
     assert "    audit-1->>coordinator: JoinGroup with its id" in lines
     assert "    coordinator-->>audit-1: REBALANCE_IN_PROGRESS (27)" in lines
+
+
+def test_export_counts_at_least_the_elements_that_a_trace_shows(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    lines = [json.loads(line) for line in gzip.decompress(TRACE.read_bytes()).splitlines()]
+    for each in lines:
+        if each["event"] == "exchange" and each["api"] == "SyncGroup" and each["request"]["assignments"]:
+            each["left_out"] = 9_000
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    whole, long = (trace("export", each, "--group", "audit", "--mermaid").stdout for each in (TRACE, path))
+    assert re.search(r", \d+ assignments", whole)
+    assert re.sub(r", (\d+ assignments)", r", at least \1", whole) == long
 
 
 def test_a_trace_is_followed_while_it_grows_and_is_renamed(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_fetches_that_expire_together_share_the_room_for_records(bound: int) -> 
     # Half of the bound for records, and at least one batch.
     assert [batches_of(wire) for wire in wires] == [2, 1, 1, 1]
     assert not any(wire.is_closed for wire in wires)
-    assert turns.held == 0
+    assert turns.answer_bytes == 0
 
 
 def test_fetches_answered_in_turns_share_the_room_for_records(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,13 +96,13 @@ def test_overtaken_fetch_gives_its_room_back(bound: int, monkeypatch: pytest.Mon
         append(made, index)
     wires[0].receive(request(FetchRequest(max_wait_ms=0, session_id=session, session_epoch=1), 12))
     turns.turn()
-    assert turns.held == 2 * len(BATCH)
+    assert turns.answer_bytes == 2 * len(BATCH)
     wires[1].receive(
         request(FetchRequest(max_wait_ms=0, session_id=session, session_epoch=2, topics=asked(0, size=1)), 12)
     )
     turns.turn()
     assert wires[0].answer(FetchResponse, 12)[1].error_code == 71
-    assert wires[0].session not in turns._held
+    assert wires[0].session not in turns._answers._of
 
 
 def test_answer_without_its_records_takes_no_room(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,12 +117,12 @@ def test_answer_without_its_records_takes_no_room(bound: int, monkeypatch: pytes
     monkeypatch.setattr(endpoint, "body", once(endpoint.body))
     wire.receive(fetch)
     assert wire.answer(FetchResponse, 12)[1].error_code == -1
-    assert turns.held == 0
+    assert turns.answer_bytes == 0
     made.topics.settings.quotas[(("client-id", "test"),)] = {"consumer_byte_rate": 1.0}
     made.quotas_changed()
     other.receive(fetch)
     assert other.answer(FetchResponse, 12)[1].throttle_time_ms > 0
-    assert turns.held == 0
+    assert turns.answer_bytes == 0
 
 
 def test_connection_that_ends_for_room_amid_its_answer_is_no_error(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.join_group import JoinGroupResponse
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
@@ -29,6 +30,7 @@ from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.compose import make_cluster
 from kafka_shim.server.frames import FrameHistory
 from tests.server.conversation import join, sync
+from tests.server.turns import Turns
 from tests.server.wire import Wire, cluster, read, request
 
 VERSION = 4
@@ -249,3 +251,38 @@ def test_frames_keep_a_limited_number_of_bytes(wire: Wire, monkeypatch: pytest.M
         assert 0 < len(kept) < 6
         wire.receive(request(HeartbeatRequest("billing", 1, "m" * 200, None), VERSION, 200))
         assert history.find(1, 200) is None
+
+
+def test_names_beyond_a_hundred_are_counted_in_the_concerns(wire: Wire, watch: FrameHistory) -> None:
+    names = [f"g{number}" for number in range(102)]
+    wire.receive(request(DescribeGroupsRequest(names), 5, 1))
+    (pair,) = watch
+    assert pair.concerns == (f"DESCRIBE of group {', '.join(names[:100])} and 2 more",)
+
+
+def test_concerns_count_in_the_bytes_that_are_kept(wire: Wire) -> None:
+    size = len(request(DescribeGroupsRequest(["g" * 100] * 90), 5))
+    history = FrameHistory(wire.cluster.nodes.values, kept_bytes=10 * size)
+    with history.watching():
+        for number in range(1, 20):
+            wire.receive(request(DescribeGroupsRequest(["g" * 100] * 90), 5, number))
+        assert sum(pair.size for pair in history) <= 10 * size
+        assert 2 <= len(list(history)) <= 4, "request, answer and names take 9,000 bytes each"
+
+
+def test_long_answer_is_not_joined_for_the_watch(wire: Wire) -> None:
+    lengths = list[int]()
+
+    class Watch(FrameHistory):
+        def answered(self, connection: int, data: bytes, *, is_whole: bool = True) -> None:
+            lengths.append(len(data))
+            super().answered(connection, data, is_whole=is_whole)
+
+    turns, watch = Turns(wire), Watch(wire.cluster.nodes.values)
+    with watch.watching():
+        wire.receive(request(DescribeGroupsRequest(["x" * 30_000] * 12), 5, 7))
+        turns.all()
+        pair = watch.find(1, 7)
+        assert len(wire.answers()[0]) > 300_000
+        assert pair is None or not pair.answer
+    assert max(lengths) < 100

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from kafka_shim.apis.add_partitions_to_txn import (
@@ -163,3 +165,15 @@ def test_a_part_with_too_long_an_answer_ends_the_connection(
     assert wire.is_closed
     assert not wire.sent
     assert "the answer to OffsetFetch, version 9, is longer than" in caplog.text
+
+
+def test_one_call_weighs_all_elements_of_a_light_request() -> None:
+    calls: list[list[str]] = []
+
+    def weight(call: object, elements: Sequence[str]) -> int:
+        calls.append(list(elements))
+        return division.HEAVY
+
+    divided = division.by("groups", "groups", weight=weight)
+    assert divided.parts(DescribeGroupsRequest([*"abcdefgh"]), None) is None
+    assert calls == [[*"abcdefgh"]]

@@ -10,8 +10,9 @@ import pytest
 
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.server.events import EventFeed
+from kafka_shim.server.excerpts import FIRST, MOST, shortened
 from kafka_shim.server.failures import Failures
-from kafka_shim.server.history import LONG_EVENT, EventHistory, shortened
+from kafka_shim.server.history import LONG_EVENT, EventHistory
 from kafka_shim.server.rare import RareExchange
 
 
@@ -94,12 +95,28 @@ def test_long_texts_are_cut_and_ids_stay_different() -> None:
     assert max(len(orjson.dumps(each)) for each in kept) < LONG_EVENT
 
 
-def test_events_of_a_group_with_a_long_id_can_be_read() -> None:
+@pytest.mark.parametrize("length", [1100, 1101, 5000, 7900, 20_000])
+def test_events_of_a_group_with_a_long_id_can_be_read(length: int) -> None:
     told = Told(10_000_000)
-    name, other = "g" * 20_000, "h" * 20_000
-    told.tell(member(name), member(other))
-    assert [entry.event["group"] for entry in told.history.since(0, name)] == [shortened(name)]
+    name, other = "g" * length, "h" * length
+    # A long event too, so that both have the same id.
+    told.tell(member(name), member(other), member(name, reason="r" * 20_000))
+    assert [entry.event["group"] for entry in told.history.since(0, name)] == [shortened(name)] * 2
     assert [record.number for record in told.history.piece(0, other)[0]] == [2]
+    assert told.history.has(name)
+    assert told.history.has(shortened(name)), "the id that an event shows"
+
+
+def test_of_very_many_offsets_the_first_stay() -> None:
+    history = Told(100_000_000)
+    offsets = [{"topic": "t", "partition": number, "offset": 5} for number in range(MOST + 1)]
+    history.tell({"event": "commit", "group": "g", "error": 0, "offsets": offsets[:-1]})
+    history.tell({"event": "commit", "group": "g", "error": 0, "offsets": offsets})
+    whole, long = history.kept
+    assert whole["offsets"] == offsets[:-1]
+    assert "left_out" not in whole
+    assert long["offsets"] == offsets[:FIRST]
+    assert long["left_out"] == MOST + 1 - FIRST
 
 
 def test_texts_of_ordinary_events_stay_whole() -> None:

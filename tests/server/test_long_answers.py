@@ -144,7 +144,7 @@ def test_long_answer_leaves_as_its_client_reads_and_the_next_request_waits() -> 
         wire.session.drained(100.0)
     assert len(lengths) > 3
     assert wire.sent == at_once.sent
-    assert turns.held == 0
+    assert turns.answer_bytes == 0
 
 
 def test_long_answer_that_is_sent_is_not_sent_twice_by_another_drained() -> None:
@@ -165,9 +165,9 @@ def test_client_that_goes_amid_its_long_answer_is_forgotten() -> None:
     wire.takes_all = False
     wire.receive(request(described(*groups(300)), 4))
     turns.all()
-    assert turns.held > SHORT
+    assert turns.answer_bytes > SHORT
     wire.close()
-    assert turns.held == 0
+    assert turns.answer_bytes == 0
 
 
 @pytest.mark.parametrize("size", [10, 300], ids=["short", "long"])
@@ -188,7 +188,7 @@ def test_interceptor_sees_a_whole_answer(size: int) -> None:
     wire.receive(request(described(*groups(size)), 4))
     turns.all()
     assert seen == [wire.sent]
-    assert turns.held == 0
+    assert turns.answer_bytes == 0
 
 
 # Memory
@@ -211,7 +211,7 @@ def test_client_with_the_longest_answer_loses_its_connection_beyond_the_bound(
         wire.receive(request(described(*groups(count)), 4))
         turns.all()
     assert [wire.is_closed for wire in wires] == [False, False, True, False]
-    assert turns.held <= small_bound
+    assert turns.answer_bytes <= small_bound
     assert "the longest while all that clients have to read takes more than 1048576" in caplog.text
 
 
@@ -284,7 +284,7 @@ def test_long_answer_that_is_encoded_at_once_is_counted_until_it_is_read(count: 
     wire.takes_all = False
     wire.receive(request(fetch_often(count), 9) + request(HeartbeatRequest("g", 1, "m"), 3, 2))
     turns.all()
-    assert (turns.held > count * 4096) == (count * 4096 > SHORT)
+    assert (turns.answer_bytes > count * 4096) == (count * 4096 > SHORT)
     while len(wire.sent) < len(other.sent):
         wire.session.drained(100.0)
         turns.all()
@@ -292,7 +292,7 @@ def test_long_answer_that_is_encoded_at_once_is_counted_until_it_is_read(count: 
     wire.takes_all = True
     wire.session.drained(100.0)
     turns.all()
-    assert turns.held == 0
+    assert turns.answer_bytes == 0
     assert len(wire.answers()) == 2
 
 

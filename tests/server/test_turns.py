@@ -49,6 +49,46 @@ def test_long_frame_waits_for_its_turn_undecoded() -> None:
     assert [answer[:4] for answer in wire.answers()] == [(2).to_bytes(4)]
 
 
+def test_client_with_the_longest_request_on_its_way_loses_its_connection_beyond_the_bound(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = Wire(cluster())
+    longer, later = Wire(first.cluster), Wire(first.cluster)
+    waiting = Turns(first, longer, later)
+    monkeypatch.setattr(parts, "MAX_COMING_BYTES", len(LONG_REQUEST) * 3)
+    first.receive(LONG_REQUEST[:-1])
+    longer.receive(frame(bytes(len(LONG_REQUEST) * 2 - 1000))[:-1])
+    assert waiting.request_bytes == len(LONG_REQUEST) * 3 - 998
+    later.receive(LONG_REQUEST[:-1])
+    assert [each.is_closed for each in (first, longer, later)] == [False, True, False]
+    assert waiting.request_bytes == 2 * (len(LONG_REQUEST) - 1)
+    assert "the longest while all that are not served yet take more than" in caplog.text
+    # Those that wait for their turn count until it comes.
+    assert waiting.begin()
+    for each in (first, later):
+        each.receive(LONG_REQUEST[-1:])
+    assert waiting.request_bytes == 2 * (len(LONG_REQUEST) - 1)
+    waiting.all()
+    assert waiting.request_bytes == 0
+    assert len(first.answers()) == len(later.answers()) == 1
+
+
+def test_long_request_of_a_client_that_goes_is_counted_no_longer() -> None:
+    wire = Wire(cluster())
+    waiting = Turns(wire)
+    wire.receive(LONG_REQUEST[:-1])
+    assert waiting.request_bytes == len(LONG_REQUEST) - 1
+    wire.close()
+    assert waiting.request_bytes == 0
+
+
+def test_short_request_on_its_way_is_not_counted() -> None:
+    wire = Wire(cluster())
+    waiting = Turns(wire)
+    wire.receive(LONG_REQUEST[: session.LONG_FRAME])
+    assert waiting.request_bytes == 0
+
+
 def test_pipelined_requests_take_turns_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "PIPELINED", -1.0)
     wire = Wire(cluster())

@@ -112,11 +112,14 @@ class TransactionViews:
         """Drop a listing after the end of its connection."""
         self._listings.pop(exchange, None)
 
-    def weight_of(self, transactional_id: str) -> int:
-        """Return the number of partitions in the transaction of an id."""
-        shard = self._groups.shard_of(transactional_id)
-        transaction = None if isinstance(shard, ErrorCode) else shard.transactions.get(transactional_id)
-        return 0 if transaction is None else len(transaction.partitions)
+    def weight_of(self, transactional_ids: Sequence[str]) -> int:
+        """Return the number of partitions in the transactions of some ids."""
+        weight = 0
+        for transactional_id in transactional_ids:
+            shard = self._groups.shard_of(transactional_id)
+            transaction = None if isinstance(shard, ErrorCode) else shard.transactions.get(transactional_id)
+            weight += 0 if transaction is None else len(transaction.partitions)
+        return weight
 
     def _state(self, transactional_id: str) -> TransactionState:
         if not transactional_id:
@@ -223,11 +226,14 @@ def describe_producers(request: DescribeProducersRequest, node_id: int, topics: 
     )
 
 
-def weight_of_producers(topics: Topics, request: TopicRequest) -> int:
-    """Return the number of producers that are described for a topic of a request."""
-    topic = topics.named(request.name)
-    partitions = () if topic is None else map(topic.partition, request.partition_indexes)
-    return sum(len(each.log.producers) for each in partitions if each is not None)
+def weight_of_producers(topics: Topics, requests: Sequence[TopicRequest]) -> int:
+    """Return the number of producers that are described for some topics of a request."""
+    weight = 0
+    for request in requests:
+        topic = topics.named(request.name)
+        partitions = () if topic is None else map(topic.partition, request.partition_indexes)
+        weight += sum(len(each.log.producers) for each in partitions if each is not None)
+    return weight
 
 
 def _of_partition(name: str, index: int, node_id: int, topics: Topics) -> PartitionResponse:

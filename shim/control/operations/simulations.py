@@ -21,6 +21,7 @@ from kafka_shim.control.workbench import Workbench
 from kafka_shim.lab.puppet_kinds import start_puppet
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.lab.simulator import START, Simulation
+from kafka_shim.server.excerpts import shortened
 from kafka_shim.trace.events import begins_rebalance, read_by
 
 MOST_MEMBERS: Final = 50
@@ -175,7 +176,9 @@ def _group(simulation: Simulation, name: str, events: list[dict[str, Any]]) -> S
             SimulatedOwner(member_id=each.member_id, client_id=each.client_id, owned=each.owned)
             for each in group.members
         ],
-        rebalances=[each["cause"] or "" for each in events if each["group"] == name and begins_rebalance(each)],
+        rebalances=[
+            each["cause"] or "" for each in events if each["group"] == shortened(name) and begins_rebalance(each)
+        ],
     )
 
 

@@ -210,7 +210,7 @@ class ClassicGroup:
 
     @property
     def weight(self) -> int:
-        return self.size
+        return len(self.members)
 
     @property
     def is_simple(self) -> bool:

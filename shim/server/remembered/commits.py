@@ -178,6 +178,10 @@ class RepeatedCommit(Exchange):
         request: OffsetCommitRequest = remembered.endpoint.decode(self._frame, remembered.body, self.node.broker)
         return request
 
+    @property
+    def is_long(self) -> bool:
+        return False
+
     def send(self, now: float) -> None:
         node = self.node
         if self.response is None and (node.interceptor is not None or (node.outbox.tracing and self.traced is None)):
