@@ -15,9 +15,10 @@ from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis.consumer_protocol import assignment_from_bytes, subscription_from_bytes
 from kafka_shim.groups.assignors.spec import Partitions
-from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
+from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.member import Member as ClassicMember
 from kafka_shim.groups.classic.states import State
+from kafka_shim.groups.classic.subscriptions import CONSUMER
 from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.states import TimerKind

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.classic.events import differing_subscriptions, readable_assignment, why_left
+from kafka_shim.groups.classic.events import differing_subscriptions, readable_assignment, topics_of, why_left
+from kafka_shim.groups.classic.subscriptions import CONSUMER
 from kafka_shim.relay.proxied_connection import PendingRequest
 from kafka_shim.relay.rebalance_causes import (
     Member,
@@ -213,9 +214,14 @@ class Group:
                 member_id: readable_assignment(self.protocol_type, assignments.get(member_id, b""))
                 for member_id in self.members
             },
-            **differing_subscriptions(
-                self.protocol_type, {each.member_id: each.protocols or () for each in self.members.values()}
-            ),
+            **self._subscriptions(),
+        )
+
+    def _subscriptions(self) -> dict[str, dict[str, list[str]]]:
+        if self.protocol_type != CONSUMER:
+            return {}
+        return differing_subscriptions(
+            {each.member_id: topics_of(each.protocols or ()) for each in self.members.values()}
         )
 
     def _on_left(self, pending: PendingRequest, answer: Any) -> None:

@@ -14,9 +14,10 @@ from kafka_shim.apis.consumer_protocol import (
     subscription_from_bytes,
 )
 from kafka_shim.apis.leave_group import MemberIdentity
-from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
+from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.member import Member, Protocols
 from kafka_shim.groups.classic.states import Rule, State
+from kafka_shim.groups.classic.subscriptions import CONSUMER, Topics, newest
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.shard import Shard
 from kafka_shim.trace.causes import Cause
@@ -110,25 +111,32 @@ def assignment(shard: Shard, group: ClassicGroup, now: float) -> None:
             member.member_id: readable_assignment(group.protocol_type, member.assignment)
             for member in group.members.values()
         },
-        **differing_subscriptions(
-            group.protocol_type, {member.member_id: member.protocols for member in group.members.values()}
-        ),
+        **_subscriptions(group),
     )
 
 
-def differing_subscriptions(
-    protocol_type: str | None, protocols: Mapping[str, Protocols]
-) -> dict[str, dict[str, list[str]]]:
-    """Return the field `subscriptions` of the event, for the protocols by member id; no field if all consumers
-    subscribe to the same topics, or if a subscription cannot be decoded.
+def differing_subscriptions(subscriptions: Mapping[str, Topics | None]) -> dict[str, dict[str, list[str]]]:
+    """Return the field `subscriptions` of the event, for the consumers' topics by member id; no field if all subscribe
+    to the same topics, or if the topics of one are unknown.
     """
-    if protocol_type != CONSUMER:
+    distinct = set(subscriptions.values())
+    topics = {each: sorted(each) for each in distinct if each is not None}
+    if len(topics) < max(len(distinct), 2):
         return {}
-    decoded = {member_id: _subscription(each) for member_id, each in protocols.items()}
-    topics = {member_id: sorted(set(each.topics)) for member_id, each in decoded.items() if each is not None}
-    if len(topics) < len(protocols) or len({tuple(each) for each in topics.values()}) < 2:
+    return {"subscriptions": {member_id: topics[each] for member_id, each in subscriptions.items() if each is not None}}
+
+
+def topics_of(protocols: Protocols) -> Topics | None:
+    """Return the topics of a consumer that offers these protocols; None if its subscription cannot be decoded."""
+    subscription = _subscription(protocols)
+    return None if subscription is None else frozenset(subscription.topics)
+
+
+def _subscriptions(group: ClassicGroup) -> dict[str, dict[str, list[str]]]:
+    if group.protocol_type != CONSUMER:
         return {}
-    return {"subscriptions": topics}
+    read = group.subscriptions.topics
+    return differing_subscriptions({each.member_id: read(newest(each.protocols)) for each in group.members.values()})
 
 
 def readable_assignment(protocol_type: str | None, data: bytes) -> Shares | int:
@@ -173,9 +181,7 @@ def why_left(leaver: MemberIdentity) -> Cause:
 
 
 def _subscription(protocols: Protocols) -> ConsumerProtocolSubscription | None:
-    # All protocols of a consumer have the same topics; the newest version has the most fields.
-    newest = max((metadata for _, metadata in protocols), key=lambda metadata: metadata[:2], default=None)
-    return None if newest is None else subscription_from_bytes(newest)
+    return subscription_from_bytes(newest(protocols))
 
 
 def _owned(subscription: ConsumerProtocolSubscription) -> set[tuple[str, int]]:

@@ -18,11 +18,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple
 
-from kafka_shim.apis.consumer_protocol import ConsumerProtocolSubscription
 from kafka_shim.apis.join_group import JoinGroupResponseMember
-from kafka_shim.apis.wire import DecodeError
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.apis.wire.primitives import MAX_ELEMENTS
 from kafka_shim.groups.classic.member import Member, Protocols
 from kafka_shim.groups.classic.states import (
     COUNTED,
@@ -35,13 +32,12 @@ from kafka_shim.groups.classic.states import (
     TimerKind,
     Trigger,
 )
+from kafka_shim.groups.classic.subscriptions import CONSUMER, NO_TOPICS, Subscriptions, Topics
 from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.partition import java_bucket
 from kafka_shim.persistence.records import GroupMetadataValue, GroupOptionsValue, MemberMetadata
 from kafka_shim.trace.causes import Cause
 
-CONSUMER: Final = "consumer"
-_decode_subscription: Final = ConsumerProtocolSubscription.decoder(0)
 _NOT_STORED: Final = -1
 _LEAST_BUCKETS: Final = 16
 
@@ -111,6 +107,7 @@ class ClassicGroup:
         "state_timestamp",
         "static",
         "subscribed_topics",
+        "subscriptions",
         "supporters",
         "sync_timer",
         "options",
@@ -140,8 +137,9 @@ class ClassicGroup:
         """Number of members that offer a protocol, by its name."""
         self.preferences: dict[tuple[str, ...], int] = {}
         """Number of members that offer these protocols in this order."""
-        self.subscribed_topics: frozenset[str] | None = frozenset()
-        """Union of the members' subscriptions; None if one cannot be read."""
+        self.subscriptions = Subscriptions(self.members)
+        self.subscribed_topics: Topics | None = NO_TOPICS
+        """Union of the members' subscriptions in the selected protocol (semantics 3.4); None if one cannot be read."""
         self.new_member_added = False
         self.join_timer = Timer(TimerKind.JOIN, partition, group_id)
         self.sync_timer = Timer(TimerKind.SYNC, partition, group_id)
@@ -288,6 +286,8 @@ class ClassicGroup:
 
     def park_join(self, member: Member, exchange: object, now: float) -> object | None:
         """Park a JoinGroup; return the exchange of the parked one that it replaces, if any."""
+        if self.protocol_type == CONSUMER:
+            self.subscriptions.read(member.protocols)
         superseded = member.join_exchange
         if superseded is None:
             self.parked_joins += 1
@@ -358,21 +358,6 @@ class ClassicGroup:
         of_leader = [name for name, _ in self.members[self.leader].protocols]
         return min(winners, key=lambda name: (java_bucket(name, buckets), of_leader.index(name)))
 
-    def refresh_subscriptions(self) -> None:
-        """Compute `subscribed_topics` from the metadata of the selected protocol (semantics 3.4)."""
-        if self.protocol_type != CONSUMER or self.protocol is None:
-            self.subscribed_topics = frozenset()
-            return
-        topics: set[str] = set()
-        try:
-            for metadata in {member.metadata_for(self.protocol) for member in self.members.values()}:
-                # Every version of a subscription begins like version 0.
-                topics.update(_decode_subscription(metadata, 2, MAX_ELEMENTS)[0].topics)
-        except DecodeError:
-            self.subscribed_topics = None
-        else:
-            self.subscribed_topics = frozenset(topics)
-
     def is_subscribed(self, topic: str) -> bool:
         """Return True if members subscribe to the topic, or if their subscriptions cannot be decoded."""
         return self.subscribed_topics is None or topic in self.subscribed_topics
@@ -411,7 +396,7 @@ class ClassicGroup:
         self.generation += 1
         if self.members:
             self.protocol = self.select_protocol()
-            self.refresh_subscriptions()
+            self.subscribed_topics = self.subscriptions.union(self.protocol_type, self.protocol)
             self.enter(State.COMPLETING_REBALANCE)
         else:
             self.protocol = None
@@ -471,7 +456,7 @@ class ClassicGroup:
         state = state_of(value)
         if state is not self.state:
             self.enter(state, is_replayed=True)
-        self.refresh_subscriptions()
+        self.subscribed_topics = self.subscriptions.union(self.protocol_type, self.protocol)
 
     def apply_options(self, value: GroupOptionsValue) -> None:
         """Set the options in the record."""

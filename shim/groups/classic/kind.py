@@ -19,13 +19,14 @@ from kafka_shim.apis.txn_offset_commit import TxnOffsetCommitRequest
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import events
 from kafka_shim.groups.classic import heartbeat, rebalance, records
-from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup, trigger_of_commit, trigger_of_commit_in_transaction
+from kafka_shim.groups.classic.group import ClassicGroup, trigger_of_commit, trigger_of_commit_in_transaction
 from kafka_shim.groups.classic.heartbeat import expel, leave
 from kafka_shim.groups.classic.join import check_request, join, protocols_of, trigger_of_join
 from kafka_shim.groups.classic.member import Member
 from kafka_shim.groups.classic.rebalance import join_refused, sync_refused
 from kafka_shim.groups.classic.records import find
 from kafka_shim.groups.classic.states import ERRORS, MEANING, RULES, Rule, State, TimerKind, Trigger
+from kafka_shim.groups.classic.subscriptions import CONSUMER
 from kafka_shim.groups.classic.sync import sync, sync_timeout, trigger_of_sync
 from kafka_shim.groups.group import Expelled, Group, GroupDescription, MemberDescription, Subscription
 from kafka_shim.groups.interface import Row, row

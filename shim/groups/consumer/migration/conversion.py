@@ -21,7 +21,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import events as group_events
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.classic import rebalance
-from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
+from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.join import join
 from kafka_shim.groups.classic.kind import Classic
 from kafka_shim.groups.classic.member import Member as ClassicMember
@@ -29,6 +29,7 @@ from kafka_shim.groups.classic.member import Protocols
 from kafka_shim.groups.classic.rebalance import join_refused, sync_refused
 from kafka_shim.groups.classic.states import RULES, State, Trigger
 from kafka_shim.groups.classic.states import TimerKind as ClassicTimer
+from kafka_shim.groups.classic.subscriptions import CONSUMER
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
