@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.persistence.files import private
+from kafka_shim.persistence.files import make_private, private
 from kafka_shim.persistence.keys import KeyDecoder
 from kafka_shim.persistence.records import Key, RecordError, Value, decode_value, encode_key, encode_value
 from kafka_shim.persistence.store import NO_PARTITION, PROBE_BYTES, Entry, StoreError, records_of
@@ -66,6 +66,8 @@ class SqliteStore:
 
     def __init__(self, path: Path, partitions: int) -> None:
         self.path = path
+        self._log_file = path
+        """SQLite's log of the open file."""
         self.partitions = partitions
         self._connection: sqlite3.Connection | None = None
         self._failure: StoreError | None = None
@@ -91,6 +93,11 @@ class SqliteStore:
         except BaseException:
             connection.close()
             raise
+        # SQLite puts its log beside the file that a link leads to, with the mode of that file.
+        self._log_file = Path(f"{self.path.resolve()}-wal")
+        # An older store may be readable by others.
+        make_private(self.path)
+        make_private(self._log_file)
         self._connection = connection
         self._failure = None
         self._place, self._looked = self._present(), time.monotonic()
