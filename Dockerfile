@@ -45,7 +45,7 @@ HEALTHCHECK --interval=5s --timeout=2s --start-period=2s --retries=3 \
 VOLUME /var/lib/kafka-shim
 # Every option of `serve` can be said so, and an option after the image's name overrides it. Clients outside are told
 # where the port is published. The control server is for the container alone unless somebody opens it and sets a token:
-#   docker run -p 9092:9092 -p 8092:8092 -e KAFKA_SHIM_SERVE_CONTROL=0.0.0.0:8092 -e KAFKA_SHIM_CONTROL_TOKEN=... \
+#   docker run -p 127.0.0.1:9092:9092 -p 127.0.0.1:8092:8092 -e KAFKA_SHIM_SERVE_CONTROL=0.0.0.0:8092 -e KAFKA_SHIM_CONTROL_TOKEN=... \
 #       kafka-group-shim serve --lab --topic orders:6
 ENV KAFKA_SHIM_SERVE_LISTEN=0.0.0.0:9092 \
     KAFKA_SHIM_SERVE_CONTROL=127.0.0.1:8092 \

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.persistence.files import private
+from kafka_shim.persistence.files import make_private, private
 from kafka_shim.persistence.keys import KeyDecoder
 from kafka_shim.persistence.records import Key, RecordError, Value, decode_value, encode_key, encode_value
 from kafka_shim.persistence.store import NO_PARTITION, PROBE_BYTES, Entry, StoreError, records_of
@@ -58,6 +58,17 @@ _REASONS: Final[dict[str, tuple[str, ErrorCode]]] = {
 
 _EFFECTIVE_IDS: Final = os.access in os.supports_effective_ids
 
+_Place = tuple[int, int] | None
+
+
+def _place_of(path: Path) -> _Place:
+    """Device and inode of the file that has this name now."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
 
 class SqliteStore:
     """A `Store` in the SQLite file `path`, for `__consumer_offsets` of `partitions` partitions."""
@@ -66,11 +77,14 @@ class SqliteStore:
 
     def __init__(self, path: Path, partitions: int) -> None:
         self.path = path
+        self._log_file = path
+        """SQLite's log of the open file."""
         self.partitions = partitions
         self._connection: sqlite3.Connection | None = None
         self._failure: StoreError | None = None
-        self._place: tuple[int, int] | None = None
-        """Device and inode of the open file."""
+        self._place: _Place = None
+        self._log_place: _Place = None
+        """Place of SQLite's log; None until the first transaction makes it."""
         self._looked = 0.0
 
     def open(self) -> None:
@@ -91,9 +105,15 @@ class SqliteStore:
         except BaseException:
             connection.close()
             raise
+        # SQLite puts its log beside the file that a link leads to, with the mode of that file.
+        self._log_file = Path(f"{self.path.resolve()}-wal")
+        # An older store may be readable by others.
+        make_private(self.path)
+        make_private(self._log_file)
         self._connection = connection
         self._failure = None
-        self._place, self._looked = self._present(), time.monotonic()
+        self._place, self._log_place = _place_of(self.path), _place_of(self._log_file)
+        self._looked = time.monotonic()
 
     def _make(self) -> None:
         """Make the file, its owner's alone; SQLite gives its other files the same mode."""
@@ -110,25 +130,21 @@ class SqliteStore:
             # SQLite says it in its words.
             return
 
-    def _present(self) -> tuple[int, int] | None:
-        """Device and inode of the file that has the name of the store now."""
-        try:
-            status = self.path.stat()
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
-
     def look(self) -> None:
-        """Raise StoreError if the file was removed or replaced: new records would be lost at the next start."""
+        """Raise StoreError if the file or its log was removed or replaced: the next start would lose new records."""
         self._looked = time.monotonic()
-        if self._opened() and self._present() != self._place:
-            self.close()
-            self._failure = self._refuse(
-                "was removed or replaced while it was open, and is written no more: stop the server, put the file back"
-                " or restore it from a copy, and start again"
-            )
-            self._failure.is_final = True
-            raise self._failure.again()
+        self._opened()
+        if _place_of(self.path) != self._place:
+            reason, remedy = "was removed or replaced", "put the file back or restore it from a copy, and start again"
+        elif self._log_place is not None and _place_of(self._log_file) != self._log_place:
+            # SQLite still has the log open, and moves its records to the store when it closes it.
+            reason, remedy = f"has a log, {self._log_file}, that was removed or replaced", "and start it again"
+        else:
+            return
+        self.close()
+        self._failure = self._refuse(f"{reason} while it was open, and is written no more: stop the server, {remedy}")
+        self._failure.is_final = True
+        raise self._failure.again()
 
     def _lock(self, connection: sqlite3.Connection) -> None:
         """Lock the file for this process, and check that it is ours and of this version."""
@@ -199,6 +215,8 @@ class SqliteStore:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
+            if self._log_place is None:
+                self._log_place = _place_of(self._log_file)
         except sqlite3.Error as error:
             with suppress(sqlite3.Error):
                 connection.rollback()

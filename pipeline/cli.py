@@ -21,7 +21,11 @@ from zoneinfo import ZoneInfo
 
 import click
 from rich.console import Console
+from rich.table import Column
 from rich.table import Table as Grid
+from rich.text import Text
+
+from kafka_shim.apis.readable import LONGEST_LINE, readable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -540,21 +544,27 @@ def _print_json(rows: DataFrame) -> None:
 
 def _show(console: Console, columns: list[str], rows: list[list[Any]]) -> None:
     """Print rows as one table if the terminal is wide enough, else each row below the one before."""
-    cells = [["" if value is None else str(value) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    names = [_text(name) for name in columns]
+    cells = [[_text("" if value is None else str(value)) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
     if sum(widths) + 3 * len(columns) < console.width:
-        grid = Grid(*columns)
+        grid = Grid(*(Column(name) for name in names))
         for row in cells:
             grid.add_row(*row)
         console.print(grid)
         return
     for number, row in enumerate(cells, 1):
         grid = Grid("row", str(number), box=None, pad_edge=False)
-        for column, value in zip(columns, row, strict=True):
+        for name, value in zip(names, row, strict=True):
             if value:
-                grid.add_row(column, value)
+                grid.add_row(name, value)
         console.print(grid)
         console.print()
+
+
+def _text(value: str) -> Text:
+    # Not as strings: those are markup, and a value may be a name of a client.
+    return Text(readable(value, LONGEST_LINE))
 
 
 @cli.command()

@@ -7,6 +7,7 @@ the guard catches every exception, as the session does around a request.
 from __future__ import annotations
 
 import errno
+import os
 import traceback
 from collections.abc import Callable
 from functools import wraps
@@ -43,5 +44,13 @@ def reads_files(command: Callable[Parameters, None]) -> Callable[Parameters, Non
 
 
 def _paths_of(options: dict[str, Any]) -> str:
-    paths = [each for value in options.values() for each in (value if isinstance(value, tuple) else (value,))]
-    return ", ".join(str(each) for each in paths if isinstance(each, Path)) or "What was read"
+    """Name the files among the arguments of the current command, but not those that it writes."""
+    names = [
+        str(each)
+        for parameter in click.get_current_context().command.params
+        if isinstance(parameter, click.Argument) and not getattr(parameter.type, "writable", False)
+        for value in [options[parameter.name or ""]]
+        for each in (value if isinstance(value, tuple) else (value,))
+        if isinstance(each, Path) or (isinstance(each, str) and os.path.exists(each))
+    ]
+    return ", ".join(names) or "What was read"

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_shim.apis.readable import LONGEST_LINE, readable, readable_lines
+from kafka_shim.commands.damaged import reads_files
 from kafka_shim.learn.lesson import Lesson, Step, Unteachable, find, ours
 from kafka_shim.learn.scene import Scene
 from kafka_shim.learn.teaching import Output, carry_out, play, right_option, scene_of
@@ -28,6 +29,7 @@ STYLES = {"title": "bold", "question": "bold", "story": "cyan", "frame": "dim", 
 @click.option("--unattended", is_flag=True, help="Ask no questions, and play to the end.")
 @click.option("--solutions", is_flag=True, help="For teachers: each question with its right answer and the replies.")
 @click.option("--check", is_flag=True, help="For teachers: play the lesson and check every claim; print nothing else.")
+@reads_files
 def learn(lesson: str | None, unattended: bool, solutions: bool, check: bool) -> None:
     """Play LESSON, the number or name of one of ours or your own file; without it, list them.
 

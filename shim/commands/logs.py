@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_shim.apis.readable import LONGEST_LINE, readable
+from kafka_shim.commands.damaged import reads_files
 from kafka_shim.commands.parameters import ParamType
 from kafka_shim.persistence.files import private
 from kafka_shim.sources.lines import UnreadableLog, files_of
@@ -187,6 +188,7 @@ class Logs:
 )
 @click.option("--group", help="Only this group.")
 @zone_option
+@reads_files
 def from_log(logs: Sequence[str], out: Path, group: str | None, log_zone: tzinfo) -> None:
     """Write a trace from the LOGS of brokers: files, folders, patterns, .gz, .zst, `-` for standard input."""
     source = Logs(logs, log_zone, group)

@@ -17,6 +17,7 @@ from typing import Final
 import click
 
 from kafka_shim.apis.readable import readable
+from kafka_shim.commands.damaged import reads_files
 from kafka_shim.commands.parameters import Whole
 from kafka_shim.persistence.batch import CODECS
 from kafka_shim.persistence.interchange import export_offsets, import_offsets
@@ -49,12 +50,13 @@ def offsets() -> None:
 
 
 @offsets.command("export")
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", type=click.Path(file_okay=False, writable=True, path_type=Path))
 @_store
 @_partitions
 @click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="Compression of batches.")
 @click.option("--topic-id", metavar="ID", help="Topic id for partition.metadata, in Kafka's base64 form.")
 @_keep
+@reads_files
 def export(folder: Path, url: str, partitions: int, codec: str, topic_id: str | None, keep_topic_ids: bool) -> None:
     """Write FOLDER/__consumer_offsets-N, as a broker keeps them.
 
@@ -87,6 +89,7 @@ def export(folder: Path, url: str, partitions: int, codec: str, topic_id: str | 
 @_store
 @_partitions
 @_keep
+@reads_files
 def import_(source: Path, url: str, partitions: int, keep_topic_ids: bool) -> None:
     """Read SOURCE: a segment, the folder of a partition, or a broker's log folder.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafka_shim.apis.readable import readable
+from kafka_shim.apis.readable import LONGEST_LINE, readable
 from kafka_shim.commands.damaged import reads_files
 from kafka_shim.commands.parameters import Address, ParamType
 from kafka_shim.commands.why import Moment, zone_of
@@ -122,7 +122,7 @@ def replay(
     except UnreadableTrace as error:
         raise click.ClickException(str(error)) from None
     except Diverged as error:
-        click.echo(f"kafka-shim: {error}", err=True)
+        click.echo(readable(f"kafka-shim: {error}", LONGEST_LINE), err=True)
         sys.exit(DIVERGED)
     groups = played.groups()
     if page is not None and html is not None:
@@ -169,7 +169,7 @@ def _page(played: Replay) -> ReplayedPage:
 
 
 def _say(line: str) -> None:
-    click.echo(line)
+    click.echo(readable(line, LONGEST_LINE))
     sys.stdout.flush()
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 import click
 
 from kafka_shim.apis.readable import LONGEST_LINE, readable
+from kafka_shim.commands.damaged import reads_files
 from kafka_shim.commands.logs import Logs, write_trace
 from kafka_shim.commands.parameters import Address, ParamType
 from kafka_shim.persistence.batch import Batch
@@ -320,6 +321,7 @@ def _in_order(events: Iterable[Event]) -> Iterator[Event]:
     help="The trace; standard output by default.",
 )
 @click.option("--group", help="Only this group.")
+@reads_files
 def from_offsets(
     segments: Sequence[str],
     kafka: Sequence[tuple[str, int]] | None,

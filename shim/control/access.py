@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kafka_shim.control import semantics
-from kafka_shim.control.addresses import is_loopback
 from kafka_shim.control.problems import Problem
+from kafka_shim.server.reachable import is_loopback
 
 OPEN: Final = ("/health",)
 """Paths that need no token: a monitor of the process must not need the keys to it."""

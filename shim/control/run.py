@@ -20,7 +20,6 @@ import trio
 
 from kafka_shim.broker.settings import BROKER_SETTINGS, unknown_setting
 from kafka_shim.broker.topics import TopicError
-from kafka_shim.control.addresses import is_loopback
 from kafka_shim.groups.config import NAMES, GroupConfig
 from kafka_shim.persistence.store import Store, StoreError
 from kafka_shim.persistence.stores import open_store
@@ -29,7 +28,8 @@ from kafka_shim.security.tls import Tls
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.group_log import GroupLog
 from kafka_shim.server.journal import Journal
-from kafka_shim.server.process import host_and_port, log_to_stderr, not_listening, raise_file_limit
+from kafka_shim.server.process import log_to_stderr, not_listening, raise_file_limit
+from kafka_shim.server.reachable import is_loopback, warning_about
 from kafka_shim.server.server import Server, ServerConfig, serve, the_only
 from kafka_shim.server.trace_file import TraceFile
 
@@ -132,9 +132,8 @@ def _warn(options: Options, config: ServerConfig) -> None:
                 guards.append(((listener.host or "0.0.0.0", listener.port), guard))
     guards.append((options.control or _LOCAL, "its token alone"))
     for (host, port), guard in guards:
-        if not is_loopback(host):
-            address = host_and_port(host, port)
-            log.warning("other machines can reach %s, which has %s: they may change everything", address, guard)
+        if warning := warning_about(host, port, guard):
+            log.warning(warning)
 
 
 async def _resolve(server: Server) -> None:

@@ -25,12 +25,12 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
 from hypercorn.utils import parse_socket_addr
 
-from kafka_shim.control.addresses import is_loopback
 from kafka_shim.control.app import make_app
 from kafka_shim.control.workbench import Workbench
 from kafka_shim.security.tls import Tls
 from kafka_shim.server.failures import Border, Failures
 from kafka_shim.server.process import host_and_port
+from kafka_shim.server.reachable import is_loopback
 from kafka_shim.server.reactor import BetweenSteps, Reactor
 from kafka_shim.server.server import Server, renew
 

@@ -58,7 +58,7 @@ class Step:
     source: str = ""
 
     def place(self, text: str = "") -> str:
-        """Return the step and the line of the file in which `text` is, for a message."""
+        """Return the step and the line of `text` in the file, for a message."""
         before, hit, _ = self.source.partition(text)
         return f"Line {self.line + (before.count(chr(10)) if hit else 0)}, step {self.title!r}"
 
@@ -85,9 +85,11 @@ class Lesson:
 def read(path: Path) -> Lesson:
     """Read a lesson from a file. Raises Unteachable."""
     try:
-        return parse(path.read_text(), path.stem)
+        return parse(path.read_text(encoding="utf-8"), path.stem)
     except OSError as error:
         raise Unteachable(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise Unteachable(f"{path} is no text in UTF-8.") from None
     except (Unteachable, tomllib.TOMLDecodeError) as error:
         raise Unteachable(f"{path}: {error}") from None
 

@@ -16,6 +16,7 @@ import trio
 from kafka_shim.relay.record import Record
 from kafka_shim.relay.relay import Relay
 from kafka_shim.server.process import host_and_port, log_to_stderr, not_listening, raise_file_limit
+from kafka_shim.server.reachable import warning_about
 from kafka_shim.server.server import the_only
 from kafka_shim.server.trace_file import TraceLog
 
@@ -83,6 +84,8 @@ async def _run(relay: Relay, trace: TraceLog) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             await nursery.start(relay.run)
+            if warning := warning_about(relay.host, relay.port, "no authentication of its own"):
+                log.warning(warning)
             nursery.start_soon(trace.run)
             print(f"ready kafka={host_and_port(relay.advertise, relay.port)} trace={trace.path}", flush=True)
             async for _ in signals:

@@ -14,11 +14,11 @@ from typing import Final
 
 import trio
 
-from kafka_shim.control.addresses import is_loopback
 from kafka_shim.control.server import serve_control
 from kafka_shim.lab.continuation import Continuation
 from kafka_shim.lab.replay import Replay
 from kafka_shim.server.history import EventHistory
+from kafka_shim.server.reachable import is_loopback, warning_about
 from kafka_shim.server.server import Server, ServerConfig, serve_made, the_only
 from kafka_shim.testing.kit import Kit
 
@@ -65,6 +65,9 @@ class Sandbox:
                 url = await nursery.start(partial(serve_control, kit.server, *control, token, True, kit))
                 for line in takeovers(kit, continuation):
                     say(line)
+                for address, guard in ((listen, "no authentication"), (control, "its token alone")):
+                    if warning := warning_about(*address, guard):
+                        say(f"warning: {warning}")
                 say(f"ready kafka={kit.bootstrap} control={url}")
                 async for _ in signals:
                     break

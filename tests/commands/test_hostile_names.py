@@ -260,6 +260,20 @@ def test_a_command_that_reads_a_file_shows_escapes(served: Served, name: str, tm
         assert "[red]y[/red]" in text, text
 
 
+def test_a_served_replay_shows_escapes(served: Served) -> None:
+    command = [sys.executable, "-m", "kafka_shim", "replay", str(served.journal), "--serve", "127.0.0.1:0"]
+    with subprocess.Popen([*command, "--control", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        lines = []
+        while not lines or not lines[-1].startswith("ready "):
+            lines.append(run.stdout.readline())
+            assert lines[-1], lines
+        run.terminate()
+    text = "".join(lines)
+    check(text)
+    assert "no puppet for instance1\\x1b[31m" in text, text
+
+
 def test_names_of_records_are_shown_with_escapes(tmp_path: Path) -> None:
     partition = Partition(GROUP)
     partition.generation(1, {f"app{HOSTILE}-1": {f"orders{HOSTILE}": [0]}})

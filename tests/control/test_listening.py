@@ -2,10 +2,28 @@
 
 import subprocess
 import sys
+from itertools import takewhile
+from pathlib import Path
 
 import pytest
 
+from kafka_shim.testing import CoordinatorServer
+from tests.lab.test_replay import record
 from tests.waiting import PATIENCE_S
+
+
+def lines_of(*words: str) -> list[str]:
+    """The lines about other machines of a command that is ended when it is ready."""
+    command = [sys.executable, "-m", "kafka_shim", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        output = list(takewhile(lambda line: not line.startswith("ready "), process.stdout))
+    finally:
+        process.terminate()
+        rest, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, rest + errors
+    return [line for line in ("".join(output) + errors).splitlines() if "other machines " in line]
 
 
 @pytest.mark.parametrize(
@@ -29,19 +47,30 @@ from tests.waiting import PATIENCE_S
     ],
 )
 def test_a_server_that_others_can_reach_says_so(options: list[str], warnings: list[str]) -> None:
-    command = [sys.executable, "-m", "kafka_shim", "serve", "--store", "memory:", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith("ready ")
-    finally:
-        process.terminate()
-        _, errors = process.communicate(timeout=PATIENCE_S)
-    lines = [line for line in errors.splitlines() if " WARNING other machines " in line]
-    assert len(lines) == len(warnings), errors
+    lines = lines_of("serve", "--store", "memory:", *options)
+    assert len(lines) == len(warnings), lines
     for line, guard in zip(lines, warnings, strict=True):
-        assert "can reach 0.0.0.0:0" in line
+        assert " WARNING other machines can reach 0.0.0.0:0" in line
         assert guard in line
+
+
+@pytest.mark.parametrize(("host", "warnings"), [("127.0.0.1", 0), ("0.0.0.0", 1)])
+def test_a_relay_that_others_can_reach_says_so(host: str, warnings: int, tmp_path: Path) -> None:
+    with CoordinatorServer() as server:
+        options = ["--listen", f"{host}:0", "--advertise", "localhost", "--trace", str(tmp_path / "trace.jsonl")]
+        lines = lines_of("trace", "record", "--upstream", server.bootstrap, *options)
+    assert len(lines) == warnings
+    assert all("can reach 0.0.0.0:" in line and "no authentication of its own" in line for line in lines)
+
+
+@pytest.mark.parametrize(("host", "guards"), [("127.0.0.1", []), ("0.0.0.0", ["no authentication", "its token alone"])])
+def test_a_served_replay_that_others_can_reach_says_so(host: str, guards: list[str], tmp_path: Path) -> None:
+    record(4, tmp_path)
+    options = ["--serve", f"{host}:0", "--control", f"{host}:0", "--control-token", "s"]
+    assert lines_of("replay", str(tmp_path / "journal.jsonl"), *options) == [
+        f"warning: other machines can reach 0.0.0.0:0, which has {guard}: they may change everything"
+        for guard in guards
+    ]
 
 
 def test_a_host_that_cannot_be_resolved_is_in_the_log() -> None:

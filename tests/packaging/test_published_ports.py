@@ -1,8 +1,13 @@
-"""The containers of docker-compose.yml are reached from this machine alone: they ask for no password."""
+"""Containers of docker-compose.yml and of the docs are reached from this machine alone: they ask for no password."""
+
+import re
 
 import yaml
 
 from tests.packaging.conftest import ROOT
+
+PUBLISHED = re.compile(r"(?:-p|--publish)[ =](\S*\d:\d+)")
+PAGES = [*ROOT.glob("*.md"), ROOT / "Dockerfile", *(ROOT / "docs").rglob("*.md")]
 
 
 def test_ports_are_published_on_loopback() -> None:
@@ -10,3 +15,9 @@ def test_ports_are_published_on_loopback() -> None:
     ports = [port for service in services.values() for port in service.get("ports", ())]
     assert len(ports) >= 5
     assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_commands_of_the_docs_publish_on_loopback() -> None:
+    ports = [(page.name, port) for page in PAGES for port in PUBLISHED.findall(page.read_text())]
+    assert {"Dockerfile", "installing.md"} <= {name for name, _ in ports}
+    assert [each for each in ports if not each[1].startswith("127.0.0.1:")] == []

@@ -296,6 +296,47 @@ def test_a_file_that_was_removed_or_replaced_is_written_no_more(
         assert refused.value.is_final
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_store_whose_log_was_removed_or_replaced_keeps_its_records_and_is_written_no_more(
+    store: SqliteStore, replaced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LOOK_SECONDS", 0.0)
+    pairs = [(OffsetCommitKey("g", "t", number), OffsetCommitValue(number)) for number in range(10)]
+    store.write([(0, *pair) for pair in pairs])
+    path = store.path.with_name(f"{store.path.name}-wal")
+    data = path.read_bytes()
+    # The inode must not be free for the new file.
+    aside = path.rename(path.with_name("aside"))
+    if replaced:
+        path.write_bytes(data)
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"has a log, .*-wal, that was removed or replaced") as refused:
+            store.write([(0, OffsetCommitKey("g", "t", 0), OffsetCommitValue(99))])
+        assert refused.value.is_final
+    aside.unlink()
+    again = reopened(store)
+    assert list(again.load(0)) == pairs
+    again.close()
+
+
+@pytest.mark.parametrize("name", ["offsets.db", ":memory:"])
+def test_an_untouched_store_is_written_across_checkpoints(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LOOK_SECONDS", -1.0)
+    monkeypatch.chdir(tmp_path)
+    store = SqliteStore(Path(name), 50)
+    for _ in range(2):
+        store.open()
+        store.look()
+        for number in range(3):
+            store.write([(0, OffsetCommitKey("g", "t", number), OffsetCommitValue(number))])
+            store._opened().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        store.look()
+        assert len(list(store.load(0))) == 3
+        store.close()
+
+
 def test_another_number_of_partitions_is_refused(store: SqliteStore) -> None:
     store.close()
     with pytest.raises(StoreError, match=r"has offsets\.topic\.num\.partitions=50, not 10"):

@@ -149,6 +149,22 @@ def test_a_narrow_terminal_shows_whole_rows(width: int) -> None:
     assert (output.count("generation") == 1) == (width == 200)
 
 
+@pytest.mark.parametrize("width", [60, 200])
+def test_names_in_a_table_are_neither_obeyed_nor_read_as_markup(width: int) -> None:
+    console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
+    _show(
+        console,
+        ["group[red]", "a\u202e"],
+        [["a[/b]", "\x1b[31m\x1b]52;c;aGk=\x07\r\nFAKE LINE\x9b2J\u2066[red]x[/red]"]],
+    )
+    assert isinstance(console.file, io.StringIO)
+    output = console.file.getvalue()
+    assert not {each for each in output if not each.isprintable()} - {"\n"}, output
+    for text in ("group[red]", "a\\u202e", "a[/b]", "\\x1b[31m", "[red]x[/red]"):
+        assert text in output
+    assert not any(line.lstrip().startswith("FAKE LINE") for line in output.split("\n")), output
+
+
 def test_commands_tables_and_generate_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     run = CliRunner()
