@@ -12,23 +12,21 @@ from typing import Final
 
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, OffsetCommitValues
 
-MOST: Final = 32_768
-"""The limit of weight: a reader stores all of it in 25 ms."""
-_COMMIT: Final = 6
-"""The weight of a commit beside its offsets, at 1 each."""
-_CHARACTERS: Final = 64
-"""Characters of metadata that weigh as much as an offset."""
+RECORD: Final = 128
+"""Bytes of a record of an offset, beside its texts."""
+MOST: Final = 32_768 * RECORD
+"""The limit of bytes: a reader stores all of them in 25 ms."""
 
 
 class RecentCommits:
     """The newest commits of a partition of `__consumer_offsets`. `store` takes the offsets one by one."""
 
-    __slots__ = ("_by_key", "_by_places", "_store", "weight")
+    __slots__ = ("_by_key", "_by_places", "_store", "size")
 
     def __init__(self, store: Callable[[OffsetCommitKey, OffsetCommitValue], None]) -> None:
         self._store = store
-        self.weight = 0
-        """That of all commits since the last `flush`, without those that replaced one of the same `places`."""
+        self.size = 0
+        """Bytes of all commits since the last `flush`, without those that replaced one of the same `places`."""
         self._by_places: dict[int, OffsetCommitValues] = {}
         """By identity of their `places`, which the values keep alive; the oldest first."""
         self._by_key: dict[OffsetCommitKey, OffsetCommitValues] = {}
@@ -52,16 +50,14 @@ class RecentCommits:
             if commits:
                 self._merge()
             self._by_key.update(dict.fromkeys(values.places, values))
-        self.weight += _COMMIT + len(values.places)
-        if any(values.metadata):
-            self.weight += sum(map(len, values.metadata)) // _CHARACTERS
-        if self.weight > MOST:
+        self.size += values.size
+        if self.size > MOST:
             self.flush()
 
     def flush(self) -> None:
         """Store the newest offset of each key, and become empty."""
         self._merge()
-        commits, self._by_key, self.weight = self._by_key, {}, 0
+        commits, self._by_key, self.size = self._by_key, {}, 0
         store = self._store
         for key, values in commits.items():
             store(key, values.of(key))

@@ -178,7 +178,7 @@ class OffsetCommitValue(NamedTuple):
 class OffsetCommitValues(NamedTuple):
     """The values of one commit, as columns: a member commits ten offsets together, again and again, and few of the
     values are ever read. `places` maps each key to its index in the columns; `repeats` is set if an earlier commit had
-    the same `places` object.
+    the same `places` object. `size` is an upper bound for the bytes of its records.
     """
 
     places: Mapping[OffsetCommitKey, int]
@@ -188,6 +188,7 @@ class OffsetCommitValues(NamedTuple):
     commit_timestamps: Sequence[int]
     expire_timestamps: Sequence[int]
     topic_ids: Sequence[bytes]
+    size: int
     repeats: bool = False
 
     def of(self, key: OffsetCommitKey) -> OffsetCommitValue:

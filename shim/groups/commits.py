@@ -20,6 +20,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import events, transactions
 from kafka_shim.groups.group import Group, LateCommits
 from kafka_shim.groups.shard import Shard
+from kafka_shim.persistence.recent_commits import RECORD
 from kafka_shim.persistence.records import NO_TOPIC_ID, OffsetCommitKey, OffsetCommitValue, OffsetCommitValues
 from kafka_shim.trace.templates import HOLE, Template, template
 
@@ -37,8 +38,6 @@ its partition."""
 _EXPIRE_BY_SETTING = {count: (-1,) * count for count in range(_MAX_TOGETHER + 1)}
 """Expire timestamps by number of offsets, for offsets with the retention of the setting."""
 _BATCH_BYTES = 61
-_RECORD_BYTES = 128
-"""Upper bound for the bytes of a record without its texts."""
 _CHARACTER_BYTES = 4
 """Upper bound for the bytes of a character."""
 
@@ -83,7 +82,7 @@ class Commit:
         for topic in request.topics:
             name = topic.name
             partitions = topic.partitions
-            self.size_bound += len(partitions) * (_RECORD_BYTES + _CHARACTER_BYTES * (len(group_id) + len(name)))
+            self.size_bound += len(partitions) * (RECORD + _CHARACTER_BYTES * (len(group_id) + len(name)))
             # Avoids the call of the named tuple's constructor: a commit has some ten keys.
             keys += [_tuple(OffsetCommitKey, (group_id, name, each.partition_index, 1)) for each in partitions]
             leader_epochs += [each.committed_leader_epoch for each in partitions]
@@ -269,6 +268,7 @@ def _accept(
             timestamps,
             expire_timestamps,
             commit.topic_ids,
+            commit.size_bound,
             repeats,
         ),
     )

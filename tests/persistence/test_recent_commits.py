@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafka_shim.persistence import recent_commits
 from kafka_shim.persistence.memory import MemoryStore
-from kafka_shim.persistence.recent_commits import RecentCommits
+from kafka_shim.persistence.recent_commits import MOST, RECORD, RecentCommits
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, OffsetCommitValues
 
 KEYS = [OffsetCommitKey("g", "t", partition) for partition in range(4)]
@@ -24,7 +24,7 @@ PLACES = [
 def values_of(places: dict[OffsetCommitKey, int], offset: int, *, repeats: bool = True) -> OffsetCommitValues:
     size = len(places)
     rest = ((-1,) * size, ("",) * size, (0,) * size, (-1,) * size, (bytes(16),) * size)
-    return OffsetCommitValues(places, (offset,) * size, *rest, repeats)
+    return OffsetCommitValues(places, (offset,) * size, *rest, RECORD * (1 + size), repeats)
 
 
 steps = st.lists(
@@ -37,7 +37,7 @@ steps = st.lists(
 )
 
 
-@given(steps, st.integers(1, 50))
+@given(steps, st.integers(1, 50 * RECORD))
 def test_a_store_loads_the_last_value_of_each_key(actions: list[tuple[str, int]], limit: int) -> None:
     store = MemoryStore()
     expected: dict[OffsetCommitKey, int] = {}
@@ -62,13 +62,13 @@ def test_a_store_loads_the_last_value_of_each_key(actions: list[tuple[str, int]]
 def test_a_commit_takes_the_place_of_the_one_before_with_the_same_keys() -> None:
     stored: dict[OffsetCommitKey, OffsetCommitValue] = {}
     commits = RecentCommits(stored.__setitem__)
-    for offset in range(recent_commits.MOST):
+    for offset in range(MOST // RECORD):
         commits.add(values_of(PLACES[offset % 3], offset))
     assert stored == {}
     assert len(commits._by_places) == 3
-    for offset in range(recent_commits.MOST):
+    for offset in range(MOST // RECORD):
         commits.add(values_of(dict(PLACES[3]), offset))
-    assert len(commits._by_places) < recent_commits.MOST / 4
+    assert len(commits._by_places) < MOST // RECORD / 4
     commits.flush()
     assert {key: value.offset for key, value in stored.items()} == dict.fromkeys(KEYS, offset)
     assert not commits
@@ -81,7 +81,7 @@ def test_a_reader_waits_for_few_offsets_however_many_there_are(repeats: bool) ->
     for number in range(1000):
         keys = [OffsetCommitKey(f"g{number}", "t", index) for index in range(100)]
         commits.add(values_of(dict(zip(keys, range(100), strict=True)), 5, repeats=repeats))
-    assert 100_000 - len(stored) <= recent_commits.MOST
+    assert 100_000 - len(stored) <= MOST // RECORD
     commits.flush()
     assert len(stored) == len(set(stored)) == 100_000
 
@@ -99,8 +99,8 @@ def test_an_offset_that_lives_keeps_no_other_of_its_commit(repeats: bool) -> Non
         texts = [Text(f"{number} {key.partition}".ljust(4096)) for key in keys]
         alive |= texts
         values = values_of(dict(zip(keys, range(size), strict=True)), number, repeats=repeats)
-        store.write([(3, None, values._replace(metadata=texts))])
+        store.write([(3, None, values._replace(metadata=texts, size=values.size + 4 * size * 4096))])
         del texts, values
         # Those that live, and the commits that are not stored one by one yet.
-        assert len(alive) <= number + size + recent_commits.MOST * 64 / 4096 + size
+        assert len(alive) <= number + size + MOST / (4 * 4096) + size
     assert len(list(store.load(3))) == len(alive) == commits + size - 1
