@@ -32,6 +32,18 @@ _LEGAL_ACKS = frozenset({-1, 0, 1})
 _FAR = 2**62 - 1
 
 
+class Entry:
+    """The entry of a divided Produce into its transaction. While it is `open`, a part adds its partitions and appends
+    nothing: as in Kafka, a request adds all its partitions before any batch is read, and one record has many of them.
+    `topics` are those of such parts, without those that the client may not write."""
+
+    __slots__ = ("open", "topics")
+
+    def __init__(self) -> None:
+        self.open = False
+        self.topics: list[TopicProduceData] = []
+
+
 class ProduceApi:
     """The Produce rule of one broker. `epoch_ms` turns monotonic seconds into ms since the epoch."""
 
@@ -92,6 +104,28 @@ class ProduceApi:
             self._add_leaders(response)
         return response
 
+    def add_partitions(
+        self, request: ProduceRequest, entry: Entry, now: float, *, by_topic_id: bool
+    ) -> ProduceResponse | NoReply:
+        """Add the partitions of a request to its transaction; answer none of them yet."""
+        entry.topics += request.topic_data
+        added: Additions = {}
+        for data in request.topic_data:
+            topic = self.topics.with_id(data.topic_id) if by_topic_id else self.topics.named(data.name)
+            for each in data.partition_data:
+                partition = topic.partition(each.index) if topic is not None and not topic.is_internal else None
+                producer = producer_of(each.records)
+                if topic is None or partition is None or producer is None or partition.leader != self.node_id:
+                    continue
+                self.transactions.check(
+                    Sender(request.transactional_id or "", *producer),
+                    (topic.name, each.index),
+                    TransactionSupportedOperation.ADD_PARTITION,
+                    added,
+                )
+        self.transactions.add(added, now)
+        return NO_REPLY if request.acks == NO_ACKS else ProduceResponse([])
+
     def verification(
         self, request: ProduceRequest, supported_operation: TransactionSupportedOperation, *, by_topic_id: bool
     ) -> Verification | None:
@@ -144,11 +178,11 @@ class ProduceApi:
         wall = self._epoch_ms(now)
         try:
             batch = parse_batch(data.records, max_bytes=topic.max_message_bytes, zstd_allowed=zstd_allowed)
+            admit(batch, topic, data.index)
             check_records(batch.data, batch.attributes, batch.record_count)
             _check_timestamps(batch, topic, wall)
             if batch.has_producer and not batch.transactional and partition.log.transactions.is_open(batch.producer_id):
                 raise InvalidBatch(ErrorCode.INVALID_TXN_STATE)
-            admit(batch, topic, data.index)
             written = partition.log.append(batch, wall if topic.log_append_time else None, now)
         except InvalidBatch as refused:
             return _refused(data, refused.error, refused.message)
