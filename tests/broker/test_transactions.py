@@ -9,10 +9,12 @@ from kafka_shim.apis.add_partitions_to_txn import (
 )
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
 from kafka_shim.apis.init_producer_id import InitProducerIdRequest
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_shim.apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kafka_shim.broker.transaction_ends import Retry
 from kafka_shim.broker.transactions import LAST_EPOCH
+from kafka_shim.groups.pending_offsets import PendingOffsets
 from kafka_shim.persistence.batch import Record, read_batch, write_batch
 from kafka_shim.persistence.records import NO_TOPIC_ID, OffsetCommitKey, PendingOffsetKey, TransactionKey
 from kafka_shim.trace import schema
@@ -51,6 +53,23 @@ class TestOffsets:
         assert broker.offsets() == {0: UNSTABLE, 1: UNSTABLE}
         broker.end(producer)
         assert broker.offsets() == {0: 1, 1: 11}
+
+    def test_a_partition_that_a_commit_names_often_is_compared_with_transactions_once(self, broker, monkeypatch):
+        broker.commit_in(broker.init(), {0: 10, 1: 11})
+        partitions: list[int] = []
+        keys_of = PendingOffsets.keys
+
+        def keys(pending: PendingOffsets, group_id: str, topic: str, partition: int) -> list[PendingOffsetKey]:
+            partitions.append(partition)
+            return keys_of(pending, group_id, topic, partition)
+
+        monkeypatch.setattr(PendingOffsets, "keys", keys)
+        named = [OffsetCommitRequestPartition(index % 2, index) for index in range(300)]
+        topics = [OffsetCommitRequestTopic("t", partitions=named)]
+        answer = broker.ask("OffsetCommit", OffsetCommitRequest("grp", -1, "", topics=topics), 8)
+        assert [each.error_code for each in answer.topics[0].partitions] == [0] * 300
+        assert partitions == [0, 1]
+        assert broker.offsets(stable=False) == {0: 298, 1: 299}
 
     def test_an_offset_committed_again_in_the_transaction_counts_again(self, broker):
         producer = broker.init()
