@@ -310,7 +310,7 @@ class ShareFetchApi:
     def _dropped(self, place: Place) -> None:
         """Forget a share partition with its state, unless a session of the group goes on."""
         if not self.sessions.has(place.group_id):
-            self.partitions.forget_deleted(place.group_id)
+            self.partitions.forget(place)
 
     # Waiting
 

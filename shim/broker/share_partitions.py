@@ -137,6 +137,12 @@ class SharePartitions:
         for shared in list(self._partitions.get(group_id, {}).values()):
             self._let_go(shared)
 
+    def forget(self, place: Place) -> None:
+        """Forget the share partition of a state, if it is in memory here."""
+        shared = self._partitions.get(place.group_id, {}).get(place[1:])
+        if shared is not None:
+            self._let_go(shared)
+
     def forget_deleted(self, group_id: str) -> None:
         """Forget the share partitions of a group whose states are deleted."""
         for shared in list(self._partitions.get(group_id, {}).values()):
