@@ -34,7 +34,7 @@ from kafka_shim.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.share_partition import Reader, SharePartition
 from kafka_shim.broker.share_partitions import PartitionError, SharePartitions
-from kafka_shim.broker.share_reading import read
+from kafka_shim.broker.share_reading import Passed, read
 from kafka_shim.broker.share_sessions import SessionError, ShareSession, ShareSessions, Spot
 from kafka_shim.broker.share_states import Progress
 from kafka_shim.broker.share_watch import ShareWatch
@@ -47,7 +47,8 @@ from kafka_shim.groups.share.states import is_member_id
 WHOLE_BATCHES: Final = 0
 """The acquire mode in which a batch is never divided (KIP-1206)."""
 AT_ONCE: Final = 5_000
-"""Work after which parked fetches wait until other clients are served: partitions and kilobytes in answers."""
+"""Work after which parked fetches wait until other clients are served: partitions and kilobytes in answers, and batches
+of logs."""
 _LOOK: Final = 10
 """Work of a look at a parked fetch."""
 _MOST_GONE: Final = 1_000
@@ -89,6 +90,7 @@ class _Parked:
         self.acknowledged = acknowledged
         self.is_first = is_first
         self.number = 0
+        self.passed = Passed()
 
     @property
     def work(self) -> int:
@@ -373,7 +375,7 @@ class ShareFetchApi:
             self.outbox.failed(error, "a parked ShareFetch", exchange=parked.exchange)
         else:
             self.outbox.reply_at_once(parked.exchange, response)
-        return work
+        return work + parked.passed.count
 
     # Answers
 
@@ -421,7 +423,7 @@ class ShareFetchApi:
         for part in (known, fresh):
             first_whole = request.max_bytes > 0
             for spot, log, shared in part:
-                if reader.max_records <= 0:
+                if reader.max_records <= 0 or parked.passed.is_enough:
                     break
                 data = answered[spot]
                 for watcher in shared.watchers:
@@ -433,6 +435,7 @@ class ShareFetchApi:
                     max_bytes=each_max_bytes,
                     first_whole=first_whole,
                     committed=self.partitions.reads_committed(session.group_id),
+                    passed=parked.passed,
                 )
                 if acquired:
                     first_whole = False
