@@ -148,6 +148,7 @@ class ShareFetchApi:
         ends a session with too many partitions."""
         if request.group_id is None:
             return ShareFetchResponse(error_code=self._group_id_error)
+        self.partitions.may_search = True
         acknowledges = any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions)
         epoch = request.share_session_epoch
         if (
@@ -264,6 +265,7 @@ class ShareFetchApi:
         """Release the locks that have expired, and answer the fetches at the end of their wait."""
         self._released = False
         partitions = self.partitions
+        partitions.may_search = True
         if partitions.dead or (partitions.locks and partitions.locks[0][0] <= now):
             partitions.expire(now)
         if self._woken:
@@ -344,7 +346,14 @@ class ShareFetchApi:
             else:
                 if is_ready:
                     return self._reply(parked, now)
+                self._look_again(parked, now)
         return _LOOK
+
+    def _look_again(self, parked: _Parked, now: float) -> None:
+        """Go on with the partitions of a session that were not looked at."""
+        if parked.watch.is_behind:
+            self._woken[parked.watch] = None
+            self._next_turn = now
 
     def _park(self, parked: _Parked, now: float) -> None:
         parked.watch.mark()
@@ -353,6 +362,7 @@ class ShareFetchApi:
         ends = now - self._ahead() + parked.request.max_wait_ms / 1000
         parked.number = next(self._order)
         self._numbered[parked.number] = parked
+        self._look_again(parked, now)
         heappush(self._wait_ends, (ends, parked.number))
         if len(self._wait_ends) > 2 * len(self._numbered) + _MOST_GONE:
             self._wait_ends = [each for each in self._wait_ends if each[1] in self._numbered]

@@ -41,6 +41,14 @@ class Passed:
         return self.count >= MOST_PASSED
 
 
+def is_search(state: ShareState, log: PartitionLog, reset: str) -> bool:
+    """Return True if `start_offset` may unpack a batch."""
+    if state.start_offset != UNINITIALIZED or log.start_offset == log.end_offset:
+        return False
+    strategy = offset_reset(reset)
+    return strategy is not None and strategy.back_ms is not None
+
+
 def start_offset(state: ShareState, log: PartitionLog, reset: str, epoch_ms: Callable[[], int]) -> int:
     """Return the offset at which a group goes on, or begins by its `share.auto.offset.reset`."""
     if state.start_offset != UNINITIALIZED:
