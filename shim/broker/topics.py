@@ -8,7 +8,7 @@ names; KRaft's ReplicationControlManager for refusals.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Final, NamedTuple, Protocol
@@ -140,7 +140,8 @@ class Topics:
         self.settings = settings
         self.revision = 0
         self._compacted: set[str] = set()
-        self.woken: dict[Woken, None] = {}
+        # The first of a dict is found past all that have gone before it.
+        self.woken: OrderedDict[Woken, None] = OrderedDict()
         self.on_topic_changed: list[Callable[[str], None]] = []
         self.on_topic_configured: list[Callable[[str], None]] = []
         self.on_topic_deleted: list[Callable[[str, bytes], None]] = []
@@ -161,9 +162,7 @@ class Topics:
     def settle(self, now: float) -> None:
         """Answer the requests that wait for changed logs. Every change of logs ends with this call."""
         while self.woken:
-            woken = next(iter(self.woken))
-            del self.woken[woken]
-            woken.settle(now)
+            self.woken.popitem(last=False)[0].settle(now)
 
     def controller_id(self) -> int:
         """The node that Metadata names as controller; -1 without one."""
