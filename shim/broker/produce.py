@@ -6,6 +6,7 @@ Sources: Kafka's KafkaApis and ReplicaManager; KIP-516, KIP-951.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 
 from kafka_shim.apis.produce import (
     LeaderIdAndEpoch,
@@ -18,7 +19,7 @@ from kafka_shim.apis.produce import (
     TopicProduceResponse,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.batch_records import check_records
+from kafka_shim.broker.batch_records import MAX_RECORDS, MAX_UNPACKED, check_records
 from kafka_shim.broker.batches import LEADER_EPOCH, InvalidBatch, parse_batch, producer_of
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.topics import Topic, Topics
@@ -30,6 +31,8 @@ from kafka_shim.persistence.batch import NO_TIMESTAMP, Batch
 NO_ACKS = 0
 _LEGAL_ACKS = frozenset({-1, 0, 1})
 _FAR = 2**62 - 1
+_RECORD = MAX_UNPACKED // MAX_RECORDS
+"""The bytes that take as long to read as a record."""
 
 
 class Entry:
@@ -54,6 +57,8 @@ class ProduceApi:
         self.topics = topics
         self.transactions = transactions
         self._epoch_ms = epoch_ms
+        self._room = inf
+        """The bytes of records, unpacked, to read before other clients are served."""
 
     def produce(
         self,
@@ -69,9 +74,11 @@ class ProduceApi:
         """Append the batches; one answer per partition, or none at all with acks 0.
 
         `by_topic_id`: v13+; `zstd_allowed`: v7+ (KIP-110); `with_leaders`: v10+ (KIP-951). `answers`: the answers to
-        `verification`, if another process coordinates the transaction.
+        `verification`, if another process coordinates the transaction. Such a request is not divided: batches beyond
+        those of `MAX_UNPACKED` bytes are refused with NOT_ENOUGH_REPLICAS (19), and the producer sends them again.
         """
 
+        self._room = inf if answers is None else MAX_UNPACKED
         added: Additions = {}
 
         def admit(batch: Batch, topic: Topic, index: int) -> None:
@@ -179,7 +186,7 @@ class ProduceApi:
         try:
             batch = parse_batch(data.records, max_bytes=topic.max_message_bytes, zstd_allowed=zstd_allowed)
             admit(batch, topic, data.index)
-            check_records(batch.data, batch.attributes, batch.record_count)
+            self._read(batch)
             _check_timestamps(batch, topic, wall)
             if batch.has_producer and not batch.transactional and partition.log.transactions.is_open(batch.producer_id):
                 raise InvalidBatch(ErrorCode.INVALID_TXN_STATE)
@@ -192,6 +199,14 @@ class ProduceApi:
             log_append_time_ms=written.append_time,
             log_start_offset=written.log_start_offset,
         )
+
+    def _read(self, batch: Batch) -> None:
+        """Raises InvalidBatch unless all records are sound, and if there is no room to read them now."""
+        if self._room <= 0:
+            raise InvalidBatch(ErrorCode.NOT_ENOUGH_REPLICAS)
+        room, self._room = self._room, self._room - MAX_UNPACKED
+        unpacked = check_records(batch.data, batch.attributes, batch.record_count)
+        self._room = room - unpacked - batch.record_count * _RECORD
 
     def _admit(
         self,
