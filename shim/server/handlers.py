@@ -91,6 +91,7 @@ from kafka_shim.apis.txn_offset_commit import (
 from kafka_shim.apis.txn_offset_commit import complete as with_refused
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.admin.topics import Admin
+from kafka_shim.broker.batches import is_compressed
 from kafka_shim.broker.broker import Broker
 from kafka_shim.broker.offsets import is_search
 from kafka_shim.broker.produce import Entry
@@ -528,14 +529,16 @@ def topic_pages_parts(
 
 
 def produce_parts(request: ProduceRequest, call: Exchange) -> Iterator[ProduceRequest] | None:
-    """Divide a request with many batches or many bytes: every record is read. One that waits for the coordinator of its
-    transaction in another process is not divided."""
+    """Divide a request with many batches, many bytes or several compressed batches: every record is read. One that
+    waits for the coordinator of its transaction in another process is not divided."""
     transactional_id, transactions = request.transactional_id, call.broker.transactions.transactions
     if transactional_id is not None and transactions.remote_coordinator(transactional_id) is not None:
         return None
     batches = [(topic, each) for topic in request.topic_data for each in topic.partition_data]
     if len(batches) == 1 or (
-        len(batches) <= PART and sum(len(each.records or b"") for _, each in batches) <= UNDIVIDED
+        len(batches) <= PART
+        and sum(len(each.records or b"") for _, each in batches) <= UNDIVIDED
+        and sum(is_compressed(each.records) for _, each in batches) < 2
     ):
         return None
     topics = [TopicProduceData(topic.name, topic.topic_id, [each]) for topic, each in batches]
