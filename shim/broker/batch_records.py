@@ -47,8 +47,8 @@ def first_of_largest_timestamp(data: bytes) -> tuple[int, int] | None:
     return first_at_or_after(data, max_timestamp(data))
 
 
-def check_records(batch: bytes, attributes: int, count: int) -> None:
-    """Check all records of a batch, as Kafka does before it appends the batch.
+def check_records(batch: bytes, attributes: int, count: int) -> int:
+    """Check all records of a batch, as Kafka does before it appends the batch. Return their bytes, unpacked.
 
     Raises InvalidBatch with INVALID_RECORD (87) unless there are `count` records and no byte after them, each record is
     as long as its parts together, and no varint has more bytes than Kafka reads; with UNKNOWN_SERVER_ERROR (-1) if
@@ -118,6 +118,7 @@ def check_records(batch: bytes, attributes: int, count: int) -> None:
         raise InvalidBatch(ErrorCode.INVALID_RECORD) from None
     if at != available:
         raise InvalidBatch(ErrorCode.INVALID_RECORD)
+    return available
 
 
 def _last_of_time(records: bytes, second: int) -> int:

@@ -10,13 +10,25 @@ from struct import Struct
 from typing import Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.persistence.batch import HEADER_SIZE, LENGTH_AT, MAGIC, MAGIC_AT, OVERHEAD, Batch, checksum, unchecked
+from kafka_shim.persistence.batch import (
+    COMPRESSION,
+    HEADER_SIZE,
+    LENGTH_AT,
+    MAGIC,
+    MAGIC_AT,
+    OVERHEAD,
+    Batch,
+    checksum,
+    unchecked,
+)
 from kafka_shim.persistence.compression import CODECS
 
 LEADER_EPOCH: Final = 0
 """The leader epoch in every batch: a change of leader changes nothing in the log that a client could see."""
 
 _ZSTD: Final = CODECS.index("zstd")
+_ATTRIBUTES_AT: Final = 22
+"""The byte of the attributes that has the codec."""
 _LEAST_LENGTH: Final = 14
 """The length of the smallest record of message format 0."""
 _LENGTH: Final = Struct(">i")
@@ -70,6 +82,11 @@ def producer_of(data: bytes | None) -> tuple[int, int] | None:
         return None
     batch, _ = unchecked(data)
     return (batch.producer_id, batch.producer_epoch) if batch.transactional else None
+
+
+def is_compressed(data: bytes | None) -> bool:
+    """Return True if the header of a batch, unchecked, names a codec."""
+    return data is not None and len(data) >= HEADER_SIZE and bool(data[_ATTRIBUTES_AT] & COMPRESSION)
 
 
 def _whole(data: bytes, at: int) -> int:

@@ -43,7 +43,7 @@ from kafka_shim.broker.dead_letters import DeadLetters
 from kafka_shim.broker.fetches import FetchApi
 from kafka_shim.broker.metadata import MetadataApi
 from kafka_shim.broker.offsets import Offsets
-from kafka_shim.broker.produce import NO_ACKS, ProduceApi
+from kafka_shim.broker.produce import NO_ACKS, Entry, ProduceApi
 from kafka_shim.broker.share_fetches import ShareFetchApi
 from kafka_shim.broker.share_partitions import SharePartitions
 from kafka_shim.broker.share_states import RemoteShareStates, ShareStateApi
@@ -247,14 +247,18 @@ class Broker:
         zstd_allowed: bool,
         with_leaders: bool,
         supported_operation: TransactionSupportedOperation,
+        entry: Entry | None = None,
     ) -> ProduceResponse | NoReply | Parked:
         """Append batches, or park them until another process has verified their transaction. `by_topic_id`: v13+;
-        `zstd_allowed`: v7+; `with_leaders`: v10+ (KIP-951)."""
+        `zstd_allowed`: v7+; `with_leaders`: v10+ (KIP-951). `entry`: this is a part of a request."""
+        if entry is not None and entry.open:
+            return self._produce.add_partitions(request, entry, now, by_topic_id=by_topic_id)
         verification = self._produce.verification(request, supported_operation, by_topic_id=by_topic_id)
         batches = WaitingBatches(exchange, request, by_topic_id, zstd_allowed, with_leaders, supported_operation)
         if verification is None:
             return self._append(batches, None, now)
-        if not verification.topic_partitions or request.acks == NO_ACKS:
+        # The coordinator may have moved amid the parts of a request: they cannot wait.
+        if not verification.topic_partitions or request.acks == NO_ACKS or entry is not None:
             return self._append(batches, {}, now)
         self.transactions.transactions.verify(verification, batches)
         return PARKED

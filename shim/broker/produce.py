@@ -6,6 +6,7 @@ Sources: Kafka's KafkaApis and ReplicaManager; KIP-516, KIP-951.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 
 from kafka_shim.apis.produce import (
     LeaderIdAndEpoch,
@@ -18,7 +19,7 @@ from kafka_shim.apis.produce import (
     TopicProduceResponse,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.batch_records import check_records
+from kafka_shim.broker.batch_records import MAX_RECORDS, MAX_UNPACKED, check_records
 from kafka_shim.broker.batches import LEADER_EPOCH, InvalidBatch, parse_batch, producer_of
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.topics import Topic, Topics
@@ -30,6 +31,20 @@ from kafka_shim.persistence.batch import NO_TIMESTAMP, Batch
 NO_ACKS = 0
 _LEGAL_ACKS = frozenset({-1, 0, 1})
 _FAR = 2**62 - 1
+_RECORD = MAX_UNPACKED // MAX_RECORDS
+"""The bytes that take as long to read as a record."""
+
+
+class Entry:
+    """The entry of a divided Produce into its transaction. While it is `open`, a part adds its partitions and appends
+    nothing: as in Kafka, a request adds all its partitions before any batch is read, and one record has many of them.
+    `topics` are those of such parts, without those that the client may not write."""
+
+    __slots__ = ("open", "topics")
+
+    def __init__(self) -> None:
+        self.open = False
+        self.topics: list[TopicProduceData] = []
 
 
 class ProduceApi:
@@ -42,6 +57,8 @@ class ProduceApi:
         self.topics = topics
         self.transactions = transactions
         self._epoch_ms = epoch_ms
+        self._room = inf
+        """The bytes of records, unpacked, to read before other clients are served."""
 
     def produce(
         self,
@@ -57,9 +74,11 @@ class ProduceApi:
         """Append the batches; one answer per partition, or none at all with acks 0.
 
         `by_topic_id`: v13+; `zstd_allowed`: v7+ (KIP-110); `with_leaders`: v10+ (KIP-951). `answers`: the answers to
-        `verification`, if another process coordinates the transaction.
+        `verification`, if another process coordinates the transaction. Such a request is not divided: batches beyond
+        those of `MAX_UNPACKED` bytes are refused with NOT_ENOUGH_REPLICAS (19), and the producer sends them again.
         """
 
+        self._room = inf if answers is None else MAX_UNPACKED
         added: Additions = {}
 
         def admit(batch: Batch, topic: Topic, index: int) -> None:
@@ -91,6 +110,28 @@ class ProduceApi:
         if with_leaders:
             self._add_leaders(response)
         return response
+
+    def add_partitions(
+        self, request: ProduceRequest, entry: Entry, now: float, *, by_topic_id: bool
+    ) -> ProduceResponse | NoReply:
+        """Add the partitions of a request to its transaction; answer none of them yet."""
+        entry.topics += request.topic_data
+        added: Additions = {}
+        for data in request.topic_data:
+            topic = self.topics.with_id(data.topic_id) if by_topic_id else self.topics.named(data.name)
+            for each in data.partition_data:
+                partition = topic.partition(each.index) if topic is not None and not topic.is_internal else None
+                producer = producer_of(each.records)
+                if topic is None or partition is None or producer is None or partition.leader != self.node_id:
+                    continue
+                self.transactions.check(
+                    Sender(request.transactional_id or "", *producer),
+                    (topic.name, each.index),
+                    TransactionSupportedOperation.ADD_PARTITION,
+                    added,
+                )
+        self.transactions.add(added, now)
+        return NO_REPLY if request.acks == NO_ACKS else ProduceResponse([])
 
     def verification(
         self, request: ProduceRequest, supported_operation: TransactionSupportedOperation, *, by_topic_id: bool
@@ -144,11 +185,11 @@ class ProduceApi:
         wall = self._epoch_ms(now)
         try:
             batch = parse_batch(data.records, max_bytes=topic.max_message_bytes, zstd_allowed=zstd_allowed)
-            check_records(batch.data, batch.attributes, batch.record_count)
+            admit(batch, topic, data.index)
+            self._read(batch)
             _check_timestamps(batch, topic, wall)
             if batch.has_producer and not batch.transactional and partition.log.transactions.is_open(batch.producer_id):
                 raise InvalidBatch(ErrorCode.INVALID_TXN_STATE)
-            admit(batch, topic, data.index)
             written = partition.log.append(batch, wall if topic.log_append_time else None, now)
         except InvalidBatch as refused:
             return _refused(data, refused.error, refused.message)
@@ -158,6 +199,14 @@ class ProduceApi:
             log_append_time_ms=written.append_time,
             log_start_offset=written.log_start_offset,
         )
+
+    def _read(self, batch: Batch) -> None:
+        """Raises InvalidBatch unless all records are sound, and if there is no room to read them now."""
+        if self._room <= 0:
+            raise InvalidBatch(ErrorCode.NOT_ENOUGH_REPLICAS)
+        room, self._room = self._room, self._room - MAX_UNPACKED
+        unpacked = check_records(batch.data, batch.attributes, batch.record_count)
+        self._room = room - unpacked - batch.record_count * _RECORD
 
     def _admit(
         self,

@@ -34,7 +34,7 @@ from kafka_shim.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.share_partition import Reader, SharePartition
 from kafka_shim.broker.share_partitions import PartitionError, SharePartitions
-from kafka_shim.broker.share_reading import read
+from kafka_shim.broker.share_reading import Passed, read
 from kafka_shim.broker.share_sessions import SessionError, ShareSession, ShareSessions, Spot
 from kafka_shim.broker.share_states import Progress
 from kafka_shim.broker.share_watch import ShareWatch
@@ -47,7 +47,8 @@ from kafka_shim.groups.share.states import is_member_id
 WHOLE_BATCHES: Final = 0
 """The acquire mode in which a batch is never divided (KIP-1206)."""
 AT_ONCE: Final = 5_000
-"""Work after which parked fetches wait until other clients are served: partitions and kilobytes in answers."""
+"""Work after which parked fetches wait until other clients are served: partitions and kilobytes in answers, and batches
+of logs."""
 _LOOK: Final = 10
 """Work of a look at a parked fetch."""
 _MOST_GONE: Final = 1_000
@@ -86,6 +87,7 @@ class _Parked:
         self.acknowledged = acknowledged
         self.is_first = is_first
         self.number = 0
+        self.passed = Passed()
 
     @property
     def work(self) -> int:
@@ -143,6 +145,7 @@ class ShareFetchApi:
         ends a session with too many partitions."""
         if request.group_id is None:
             return ShareFetchResponse(error_code=self._group_id_error)
+        self.partitions.may_search = True
         acknowledges = any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions)
         epoch = request.share_session_epoch
         if (
@@ -259,6 +262,7 @@ class ShareFetchApi:
         """Release the locks that have expired, and answer the fetches at the end of their wait."""
         self._released = False
         partitions = self.partitions
+        partitions.may_search = True
         if partitions.dead or (partitions.locks and partitions.locks[0][0] <= now):
             partitions.expire(now)
         if self._woken:
@@ -307,7 +311,7 @@ class ShareFetchApi:
     def _dropped(self, place: Place) -> None:
         """Forget a share partition with its state, unless a session of the group goes on."""
         if not self.sessions.has(place.group_id):
-            self.partitions.forget_deleted(place.group_id)
+            self.partitions.forget(place)
 
     # Waiting
 
@@ -339,7 +343,14 @@ class ShareFetchApi:
             else:
                 if is_ready:
                     return self._reply(parked, now)
+                self._look_again(parked, now)
         return _LOOK
+
+    def _look_again(self, parked: _Parked, now: float) -> None:
+        """Go on with the partitions of a session that were not looked at."""
+        if parked.watch.is_behind:
+            self._woken[parked.watch] = None
+            self._next_turn = now
 
     def _park(self, parked: _Parked, now: float) -> None:
         parked.watch.mark()
@@ -348,6 +359,7 @@ class ShareFetchApi:
         ends = now - self._ahead() + parked.request.max_wait_ms / 1000
         parked.number = next(self._order)
         self._numbered[parked.number] = parked
+        self._look_again(parked, now)
         heappush(self._wait_ends, (ends, parked.number))
         if len(self._wait_ends) > 2 * len(self._numbered) + _MOST_GONE:
             self._wait_ends = [each for each in self._wait_ends if each[1] in self._numbered]
@@ -370,7 +382,7 @@ class ShareFetchApi:
             self.outbox.failed(error, "a parked ShareFetch", exchange=parked.exchange)
         else:
             self.outbox.reply_at_once(parked.exchange, response)
-        return work
+        return work + parked.passed.count
 
     # Answers
 
@@ -418,7 +430,7 @@ class ShareFetchApi:
         for part in (known, fresh):
             first_whole = request.max_bytes > 0
             for spot, log, shared in part:
-                if reader.max_records <= 0:
+                if reader.max_records <= 0 or parked.passed.is_enough:
                     break
                 data = answered[spot]
                 for watcher in shared.watchers:
@@ -430,6 +442,7 @@ class ShareFetchApi:
                     max_bytes=each_max_bytes,
                     first_whole=first_whole,
                     committed=self.partitions.reads_committed(session.group_id),
+                    passed=parked.passed,
                 )
                 if acquired:
                     first_whole = False

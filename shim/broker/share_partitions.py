@@ -19,7 +19,7 @@ from kafka_shim.broker.dead_letters import DeadLetters
 from kafka_shim.broker.settings import group_value, values_in_force
 from kafka_shim.broker.share_batches import Dead
 from kafka_shim.broker.share_partition import Acknowledge, Refused, ShareAcknowledgementBatch, SharePartition
-from kafka_shim.broker.share_reading import start_offset
+from kafka_shim.broker.share_reading import is_search, start_offset
 from kafka_shim.broker.share_sessions import ShareSession, Spot
 from kafka_shim.broker.topics import Partition, Topics
 from kafka_shim.groups.outbox import Outbox
@@ -66,6 +66,8 @@ class SharePartitions:
         """Dead records without a letter yet."""
         self.letters_due = inf
         """The time at which more letters are written."""
+        self.may_search = True
+        """A group may begin by time in one more partition now; each search for the first record unpacks a batch."""
         self._partitions: dict[str, dict[Spot, SharePartition]] = {}
         self.locks: list[tuple[float, int, SharePartition]] = []
         """A heap of the times at which locks expire: of each share partition the first, or one before it."""
@@ -79,9 +81,9 @@ class SharePartitions:
 
     def find(
         self, session: ShareSession, spot: Spot, limits: dict[str, Any], now: float
-    ) -> tuple[Partition | None, SharePartition | PartitionError]:
-        """Return a partition with its share partition, read from its state if necessary, or with an error. `limits`
-        are those of the group."""
+    ) -> tuple[Partition | None, SharePartition | PartitionError | None]:
+        """Return a partition with its share partition, read from its state if necessary, or with an error; with None if
+        a search for its first record has to wait. `limits` are those of the group."""
         partition = self.partition(spot)
         shared = self._known(session, spot)
         if partition is None:
@@ -99,6 +101,10 @@ class SharePartitions:
             if state is None:
                 return partition, PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR)
             reset = self._setting(session.group_id, "share.auto.offset.reset")
+            if is_search(state, partition.log, reset):
+                if not self.may_search:
+                    return partition, None
+                self.may_search = False
             shared = self._partitions.setdefault(session.group_id, {})[spot] = SharePartition(
                 self.persister,
                 place,
@@ -135,6 +141,12 @@ class SharePartitions:
     def forget_group(self, group_id: str) -> None:
         """Forget all share partitions of a group without a session here."""
         for shared in list(self._partitions.get(group_id, {}).values()):
+            self._let_go(shared)
+
+    def forget(self, place: Place) -> None:
+        """Forget the share partition of a state, if it is in memory here."""
+        shared = self._partitions.get(place.group_id, {}).get(place[1:])
+        if shared is not None:
             self._let_go(shared)
 
     def forget_deleted(self, group_id: str) -> None:

@@ -22,9 +22,31 @@ from kafka_shim.persistence.batch import HEADER, OVERHEAD, TRANSACTIONAL
 _FIRST_LOOK_AHEAD: Final = 2**13
 """Bytes of the log in which aborted batches are passed at once; then twice as many, and so on."""
 MOST_PASSED: Final = 5_000
-"""Aborted batches after which a read ends without records: the next one goes on."""
+"""Batches, aborted ones among them, after which an answer reads no more: the next one goes on."""
 
 _Place: TypeAlias = tuple[int, int, slice, int | None]
+
+
+class Passed:
+    """The batches that an answer has gone through, in all its partitions."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @property
+    def is_enough(self) -> bool:
+        """Return True once the answer reads no more."""
+        return self.count >= MOST_PASSED
+
+
+def is_search(state: ShareState, log: PartitionLog, reset: str) -> bool:
+    """Return True if `start_offset` may unpack a batch."""
+    if state.start_offset != UNINITIALIZED or log.start_offset == log.end_offset:
+        return False
+    strategy = offset_reset(reset)
+    return strategy is not None and strategy.back_ms is not None
 
 
 def start_offset(state: ShareState, log: PartitionLog, reset: str, epoch_ms: Callable[[], int]) -> int:
@@ -48,16 +70,17 @@ def read(
     max_bytes: int,
     first_whole: bool,
     committed: bool,
+    passed: Passed,
 ) -> tuple[bytes, list[AcquiredBatch]]:
     """Acquire records for a member; return the batches of the log with these records. `first_whole`: return the first
-    batch even when it alone is larger than `max_bytes`."""
-    passed = 0
-    while passed < MOST_PASSED and (offset := shared.first_to_fetch()) is not None:
+    batch even when it alone is larger than `max_bytes`. `passed` is that of the whole answer."""
+    while not passed.is_enough and (offset := shared.first_to_fetch()) is not None:
         offsets = shared.reach(reader, offset)
         data = log.read(offset, max_bytes, first_whole=first_whole, committed=committed, offsets=offsets)
         if not data:
             break
         places = list(_places(data))
+        passed.count += len(places)
         aborted = _aborted(log, offset, data, places) if committed else []
         acquired = shared.acquire(reader, offset, [Offsets(first, last) for first, last, _, _ in places], aborted)
         if acquired:
@@ -67,15 +90,15 @@ def read(
         if shared.first_to_fetch() == offset:
             break
         if aborted:
-            passed += len(places) + _pass_aborted(shared, log, reader)
+            _pass_aborted(shared, log, reader, passed)
     return b"", []
 
 
-def _pass_aborted(shared: SharePartition, log: PartitionLog, reader: Reader) -> int:
+def _pass_aborted(shared: SharePartition, log: PartitionLog, reader: Reader, passed: Passed) -> None:
     """Be done with the batches of aborted transactions that come next, however few records the reader takes at once: no
-    member gets them. Return their number."""
-    look_ahead, passed = _FIRST_LOOK_AHEAD, 0
-    while passed < MOST_PASSED and (offset := shared.first_to_fetch()) is not None:
+    member gets them."""
+    look_ahead = _FIRST_LOOK_AHEAD
+    while not passed.is_enough and (offset := shared.first_to_fetch()) is not None:
         data = log.read(offset, look_ahead, first_whole=True, committed=True)
         places = list(_places(data))
         aborted = _aborted(log, offset, data, places)
@@ -87,12 +110,11 @@ def _pass_aborted(shared: SharePartition, log: PartitionLog, reader: Reader) -> 
             shared.acquire(reader._replace(max_records=last - offset + 1), offset, part, [Offsets(part[0].first, last)])
             before, offset = offset, shared.first_to_fetch()
             if offset is not None and offset <= before:
-                return passed
-        passed += count
+                return
+        passed.count += count
         if count < len(places) or not places:
             break
         look_ahead *= 2
-    return passed
 
 
 def _aborted(log: PartitionLog, offset: int, data: bytes, places: list[_Place]) -> list[Offsets]:

@@ -26,6 +26,7 @@ class ShareWatch:
         "_changed",
         "_committed",
         "_limits",
+        "_late",
         "_looked_at",
         "_partitions",
         "_session",
@@ -52,6 +53,7 @@ class ShareWatch:
         self._limits: dict[str, Any] = {}
         self._committed = False
         self._changed: dict[Spot, None] = {}
+        self._late: dict[Spot, None] = {}
         self._looked_at: dict[Spot, None] = {}
         self._watched: dict[Spot, tuple[PartitionLog, SharePartition]] = {}
 
@@ -70,7 +72,7 @@ class ShareWatch:
     def forget(self, spot: Spot) -> None:
         """Forget a partition that is no longer in the session."""
         self._unwatch(spot)
-        for partitions in (self._changed, self._looked_at, self.errors):
+        for partitions in (self._changed, self._late, self._looked_at, self.errors):
             partitions.pop(spot, None)
 
     def end(self) -> None:
@@ -105,11 +107,19 @@ class ShareWatch:
             self._limits, self._committed = limits, committed
             self._changed = dict.fromkeys(self._session.topics)
         for spot in list(self._changed):
-            self._look_at(spot, now)
+            if not self._look_at(spot, now):
+                self._late[spot] = None
             self._changed.pop(spot, None)
         if not self._changed:
             # An empty dict keeps the memory of its largest size.
             self._changed.clear()
+        while self._late and self._partitions.may_search:
+            self._look_at(self._late.popitem()[0], now)
+
+    @property
+    def is_behind(self) -> bool:
+        """Return True if a look at more partitions is due at once: each look searches the log of one of them."""
+        return bool(self._late)
 
     def mark(self) -> None:
         """Note that a fetch has looked up the first offset of each partition."""
@@ -138,16 +148,19 @@ class ShareWatch:
         at = bisect_left(in_order, first, key=place)
         return in_order[at:] + in_order[:at]
 
-    def _look_at(self, spot: Spot, now: float) -> None:
+    def _look_at(self, spot: Spot, now: float) -> bool:
+        """Look at a partition, or return False: a search in its log has to wait."""
         if self.is_ended and not self.waiting:
-            return
+            return True
         partition, shared = self._partitions.find(self._session, spot, self._limits, now)
+        if shared is None:
+            return False
         if partition is None or isinstance(shared, PartitionError):
             if spot in self._watched:
                 self._unwatch(spot)
             if isinstance(shared, PartitionError):
                 self.errors[spot] = shared
-            return
+            return True
         self.errors.pop(spot, None)
         watched = partition.log, shared
         if self._watched.get(spot) != watched:
@@ -165,6 +178,7 @@ class ShareWatch:
             self.full.add(spot)
         else:
             self.full.discard(spot)
+        return True
 
     def _unwatch(self, spot: Spot) -> None:
         self.readable_bytes -= self.readable.pop(spot, 0)

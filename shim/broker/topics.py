@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Final, NamedTuple, Protocol
@@ -141,7 +141,8 @@ class Topics:
         self.settings = settings
         self.revision = 0
         self._compacted: set[str] = set()
-        self.woken: dict[Woken, None] = {}
+        # The first of a dict is found past all that have gone before it.
+        self.woken: OrderedDict[Woken, None] = OrderedDict()
         self._is_settling = False
         self.on_topic_changed: list[Callable[[str], None]] = []
         self.on_topic_configured: list[Callable[[str], None]] = []
@@ -170,10 +171,7 @@ class Topics:
         self._is_settling = True
         try:
             while self.woken:
-                # A search for the first of a dict would pass by all that were removed.
-                for each in list(self.woken):
-                    del self.woken[each]
-                    each.settle(now)
+                self.woken.popitem(last=False)[0].settle(now)
         finally:
             self._is_settling = False
 

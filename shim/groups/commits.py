@@ -278,7 +278,7 @@ def _accept(
     elif count:
         shard.write_commit(values)
     if shard.pending.has_group(commit.group_id):
-        for key in commit.keys:
+        for key in commit.places:
             transactions.overtake(shard, commit.group_id, key.topic, key.partition)
     shard.counters.offset_commits += count
     if shard.outbox.tracing:

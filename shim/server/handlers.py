@@ -93,8 +93,10 @@ from kafka_shim.apis.txn_offset_commit import complete as with_refused
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.admin.quorum import all_topics
 from kafka_shim.broker.admin.topics import Admin
+from kafka_shim.broker.batches import is_compressed
 from kafka_shim.broker.broker import Broker
 from kafka_shim.broker.offsets import is_search
+from kafka_shim.broker.produce import Entry
 from kafka_shim.broker.topics import Topic, streams_refusal
 from kafka_shim.groups.epochs.requests import check_not_blank
 from kafka_shim.groups.interface import PARKED, Parked, Refusal, TransactionSupportedOperation
@@ -120,6 +122,9 @@ _MANY_PARTITIONS: Final = 1000
 
 UNDIVIDED: Final = 128 * 1024
 """Bytes of records to read at once."""
+
+_ADDS_PARTITIONS: Final = 12
+"""The first version of Produce that adds partitions to a transaction (KIP-890)."""
 
 _TIMESTAMPS_SINCE: Final = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """The first version of ListOffsets in which negative timestamps have separate meanings."""
@@ -549,17 +554,33 @@ def topic_pages_parts(
 
 
 def produce_parts(request: ProduceRequest, call: Exchange) -> Iterator[ProduceRequest] | None:
-    """Divide a request with many batches or many bytes: every record is read. In a transaction the whole request may
-    wait for another broker, so none is divided."""
-    if request.transactional_id is not None:
+    """Divide a request with many batches, many bytes or several compressed batches: every record is read. One that
+    waits for the coordinator of its transaction in another process is not divided."""
+    transactional_id, transactions = request.transactional_id, call.broker.transactions.transactions
+    if transactional_id is not None and transactions.remote_coordinator(transactional_id) is not None:
         return None
     batches = [(topic, each) for topic in request.topic_data for each in topic.partition_data]
     if len(batches) == 1 or (
-        len(batches) <= PART and sum(len(each.records or b"") for _, each in batches) <= UNDIVIDED
+        len(batches) <= PART
+        and sum(len(each.records or b"") for _, each in batches) <= UNDIVIDED
+        and sum(is_compressed(each.records) for _, each in batches) < 2
     ):
         return None
     topics = [TopicProduceData(topic.name, topic.topic_id, [each]) for topic, each in batches]
+    if transactional_id is not None and call.version >= _ADDS_PARTITIONS:
+        return _in_transaction(request, topics, call)
     return divide(request, "topic_data", topics, size=1)
+
+
+def _in_transaction(
+    request: ProduceRequest, topics: list[TopicProduceData], call: Exchange
+) -> Iterator[ProduceRequest]:
+    """Yield parts that add partitions to the transaction, and then one for each batch that the client may write."""
+    entry: Entry = call.common
+    entry.open = True
+    yield from divide(request, "topic_data", topics, size=HEAVY)
+    entry.open = False
+    yield from divide(request, "topic_data", entry.topics, size=1)
 
 
 def produced_topics(topics: list[TopicProduceResponse]) -> list[TopicProduceResponse]:

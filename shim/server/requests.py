@@ -38,6 +38,7 @@ from kafka_shim.broker.admin import acls
 from kafka_shim.broker.admin.quorum import one_directory
 from kafka_shim.broker.admin.topics import Room
 from kafka_shim.broker.admin.transaction_views import describe_producers, weight_of_producers
+from kafka_shim.broker.produce import Entry
 from kafka_shim.groups.interface import PARKED, TransactionSupportedOperation
 from kafka_shim.security.operations import Operation, Resource
 from kafka_shim.security.token_requests import OFF, create_token, describe_tokens, expire_token, renew_token
@@ -208,9 +209,9 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.PRODUCE: Row(
         lambda r, c: c.broker.produce(
             r, c, c.arrived, by_topic_id=c.version >= 13, zstd_allowed=c.version >= 7, with_leaders=c.version >= 10,
-            supported_operation=_of_produce(c.version)),
+            supported_operation=_of_produce(c.version), entry=c.common),
         (transaction(WRITE), topics(WRITE, lambda r: _named(r.topic_data))),
-        divided=Divided(handlers.produce_parts, "responses", handlers.produced_topics)),
+        divided=Divided(handlers.produce_parts, "responses", handlers.produced_topics, Entry)),
     ApiKey.FETCH: Row(
         lambda r, c: c.broker.fetches.fetch(r, c, c.arrived, by_topic_id=c.version >= 13, with_leaders=c.version >= 16),
         (topics(READ, lambda r: [t.topic or t.topic_id for t in r.topics]),)),

@@ -7,7 +7,7 @@ import pytest
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.broker.share_sessions import ShareSessions
 from kafka_shim.groups.share import persister
-from kafka_shim.groups.share.persister import Place
+from kafka_shim.groups.share.persister import Place, SharePersister, ShareState
 
 from .context import batch
 from .test_share_fetches import ACCEPT, GROUP, RELEASE, Shared, acquired, error_of
@@ -67,6 +67,29 @@ def test_of_deleted_groups_nothing_is_kept(is_deleted_first: bool) -> None:
             partitions.persister.delete(place)
         assert not partitions.knows(place.group_id)
     assert partitions.persister.holders == {}
+
+
+def test_deletion_of_a_state_looks_at_no_other_share_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Shared(20)
+    partitions = cluster.broker.share.partitions
+    member = cluster.member("a", *range(20))
+    member.fetch(max_wait_ms=0)
+    member.acknowledge(epoch=-1)
+    looks: list[Place] = []
+    get = SharePersister.get
+
+    def noted(states: SharePersister, place: Place) -> ShareState | None:
+        looks.append(place)
+        return get(states, place)
+
+    monkeypatch.setattr(SharePersister, "get", noted)
+    assert len(partitions.persister.holders) == 20
+    for index in range(20):
+        assert partitions.knows(GROUP)
+        partitions.persister.delete(Place(GROUP, cluster.topic.id, index))
+    assert not partitions.knows(GROUP)
+    assert partitions.persister.holders == {}
+    assert len(looks) <= 20
 
 
 def test_all_groups_of_a_connection_are_forgotten_with_it() -> None:

@@ -20,7 +20,7 @@ from kafka_shim.broker.share_partition import (
     ShareAcknowledgementBatch,
     SharePartition,
 )
-from kafka_shim.broker.share_reading import read
+from kafka_shim.broker.share_reading import Passed, read
 from kafka_shim.groups.share.persister import Place, SharePersister, ShareState
 from kafka_shim.persistence.batch import Record, write_batch
 from tests.effort import effort
@@ -57,6 +57,7 @@ def reading(
         max_bytes=max_bytes,
         first_whole=True,
         committed=committed,
+        passed=Passed(),
     )
     return acquired, [bytes(each.value) for each in records_of(data)]
 
@@ -156,7 +157,7 @@ def test_a_read_ends_after_many_aborted_batches_and_the_next_one_goes_on(monkeyp
     reader, reads, found = Reader("m", 30.0, 100, 100, True), 0, list[AcquiredBatch]()
     while not found:
         before = shared.first_to_fetch()
-        _, found = read(shared, log, reader, max_bytes=10_000, first_whole=True, committed=True)
+        _, found = read(shared, log, reader, max_bytes=10_000, first_whole=True, committed=True, passed=Passed())
         assert shared.first_to_fetch() != before, "each read goes on"
         reads += 1
     assert found == [AcquiredBatch(1001, 1001, 1)]
@@ -216,7 +217,10 @@ def history(
         match step:
             case ("read", int(records), int(size), bool(whole), int(max_bytes)):
                 reader = Reader("m", 30.0, records, size, whole)
-                results.append(read(shared, log, reader, max_bytes=max_bytes, first_whole=True, committed=committed))
+                found = read(
+                    shared, log, reader, max_bytes=max_bytes, first_whole=True, committed=committed, passed=Passed()
+                )
+                results.append(found)
             case ("say", int(first), int(more), Acknowledge() as said):
                 try:
                     shared.acknowledge("m", [ShareAcknowledgementBatch(first, first + more, [said])], 60.0)

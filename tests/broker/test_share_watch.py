@@ -6,10 +6,12 @@ import pytest
 
 from kafka_shim.apis.share_fetch import FetchPartition, FetchTopic, ForgottenTopic
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.share_partitions import SharePartitions
 from kafka_shim.groups.interface import PARKED
+from kafka_shim.groups.share.persister import Place
 
-from .context import batch
+from .context import EPOCH_MS, batch
 from .test_share_fetches import GROUP, Shared, Sharer, acquired
 
 PARTITIONS = 500
@@ -171,3 +173,59 @@ def test_all_sessions_are_too_large_together(cluster: Shared, monkeypatch: pytes
     assert two.fetch(epoch=0, max_wait_ms=0).error_code == 0, "a forgotten partition makes room"
     cluster.broker.disconnected(one.connection)
     assert cluster.member("c", 0).fetch(max_wait_ms=0).error_code == 0
+
+
+def by_duration(partitions: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Shared, list[PartitionLog]]:
+    """A group that begins a day ago, and a list that gets each log in which it searches for its first record."""
+    cluster = Shared(partitions, reset="by_duration:P1D")
+    for index in range(partitions):
+        cluster.send("t", index, batch(b"old", timestamp=EPOCH_MS - 90_000_000))
+        cluster.send("t", index, batch(b"a"))
+    searched: list[PartitionLog] = []
+    search = PartitionLog.offset_for_timestamp
+
+    def counted(log: PartitionLog, timestamp: int) -> tuple[int, int] | None:
+        searched.append(log)
+        return search(log, timestamp)
+
+    monkeypatch.setattr(PartitionLog, "offset_for_timestamp", counted)
+    return cluster, searched
+
+
+def test_one_fetch_searches_one_log_for_the_first_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, searched = by_duration(5, monkeypatch)
+    member = cluster.member("a", *range(5))
+    found = []
+    for number in range(1, 6):
+        found += acquired(member.fetch(max_wait_ms=0))
+        assert len(searched) == number
+    assert sorted(found) == [(index, 1, 1, 1) for index in range(5)]
+    assert acquired(member.fetch(max_wait_ms=0)) == []
+    assert len(searched) == 5
+
+
+def test_a_fetch_that_waits_searches_log_after_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, searched = by_duration(5, monkeypatch)
+    member = cluster.member("a", *range(5))
+    assert member.fetch(min_bytes=5 * len(batch(b"a"))) is PARKED
+    for number in range(1, 5):
+        assert len(searched) == number
+        assert not cluster.replies()
+        cluster.broker.expire(cluster.now)
+    ((token, answer),) = cluster.replies()
+    assert token is member
+    assert sorted(acquired(answer)) == [(index, 1, 1, 1) for index in range(5)]
+    assert len(searched) == 5
+
+
+def test_an_empty_log_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, searched = by_duration(0, monkeypatch)
+    cluster.topic = cluster.topics.create("u", [[1] for _ in range(5)])
+    for index in range(5):
+        cluster.broker.share.partitions.persister.initialize(Place(GROUP, cluster.topic.id, index), 1)
+    member = cluster.member("a", *range(5))
+    assert member.fetch() is PARKED
+    cluster.send("u", 4, batch(b"a"))
+    ((_, answer),) = cluster.replies()
+    assert acquired(answer) == [(4, 0, 0, 1)]
+    assert searched == [cluster.topic.partitions[index].log for index in range(5)]

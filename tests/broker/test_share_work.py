@@ -9,7 +9,7 @@ import pytest
 
 from kafka_shim.apis.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
 from kafka_shim.apis.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic
-from kafka_shim.broker import share_fetches
+from kafka_shim.broker import share_fetches, share_reading
 from kafka_shim.broker.share_partition import SharePartition
 from kafka_shim.broker.share_sessions import MOST_PARTITIONS
 from kafka_shim.groups.interface import PARKED
@@ -18,6 +18,7 @@ from tests.effort import effort
 
 from .context import batch
 from .test_share_fetches import ACCEPT, GROUP, RELEASE, RENEW, Shared, Sharer, acquired
+from .test_share_reading import appended, ended
 
 
 def with_records(count: int = 10) -> tuple[Shared, Sharer]:
@@ -186,3 +187,62 @@ def test_looks_at_parked_fetches_take_turns(monkeypatch: pytest.MonkeyPatch) -> 
         turns += 1
     assert turns == 5
     assert [token for token, _ in cluster.replies()] == [last]
+
+
+def with_aborted(partitions: int) -> Shared:
+    """A group with a transaction of 60 aborted batches in each partition, and a record behind it."""
+    cluster = Shared(partitions)
+    cluster.topics.settings.groups[GROUP]["share.isolation.level"] = "read_committed"
+    for index in range(partitions):
+        log = cluster.topic.partition(index).log
+        for _ in range(60):
+            appended(log, b"a", transactional=True)
+        ended(log, committed=False)
+        appended(log, b"b")
+    return cluster
+
+
+def test_an_answer_goes_through_few_batches_in_all_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_reading, "MOST_PASSED", 100)
+    monkeypatch.setattr(share_reading, "_FIRST_LOOK_AHEAD", 100)
+    cluster = with_aborted(20)
+    seen, places = 0, share_reading._places
+
+    def counted(data: bytes) -> object:
+        nonlocal seen
+        found = list(places(data))
+        seen += len(found)
+        return found
+
+    monkeypatch.setattr(share_reading, "_places", counted)
+    member = cluster.member("a", *range(20))
+    most, found = 0, set[int]()
+    for _ in range(100):
+        before = seen
+        found |= {partition for partition, *_ in acquired(member.fetch(max_wait_ms=0))}
+        most = max(most, seen - before)
+        if len(found) == 20:
+            break
+    assert found == set(range(20)), "all records come in the end"
+    assert most < 400
+
+
+def test_fetches_that_have_passed_many_aborted_batches_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_fetches, "AT_ONCE", 100)
+    cluster = with_aborted(1)
+    log = cluster.topic.partition(0).log
+    members = []
+    for number in range(4):
+        group_id = f"g{number}"
+        cluster.topics.settings.groups[group_id] = cluster.topics.settings.groups[GROUP]
+        cluster.broker.share.partitions.persister.initialize(Place(group_id, cluster.topic.id, 0), 1, log.end_offset)
+        members.append(cluster.member("a", group_id=group_id))
+        assert members[-1].fetch() is PARKED
+    for _ in range(90):
+        appended(log, b"a", transactional=True, producer=8)
+    ended(log, committed=False, producer=8)
+    cluster.topics.settle(cluster.now)
+    for _ in members:
+        assert len(cluster.replies()) == 1
+        cluster.advance(0)
+    assert not cluster.replies()

@@ -9,15 +9,21 @@ from kafka_shim.apis.add_partitions_to_txn import (
 )
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
 from kafka_shim.apis.init_producer_id import InitProducerIdRequest
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from kafka_shim.broker import produce
 from kafka_shim.broker.transaction_ends import Retry
 from kafka_shim.broker.transactions import LAST_EPOCH
+from kafka_shim.groups.interface import TransactionSupportedOperation
+from kafka_shim.groups.pending_offsets import PendingOffsets
 from kafka_shim.persistence.batch import Record, read_batch, write_batch
 from kafka_shim.persistence.records import NO_TOPIC_ID, OffsetCommitKey, PendingOffsetKey, TransactionKey
 from kafka_shim.trace import schema
 
 from .context import EPOCH_MS, fetch_request, partitions_of
+from .test_batches import changed
 from .transacting import UNSTABLE, Transacting
 
 
@@ -51,6 +57,23 @@ class TestOffsets:
         assert broker.offsets() == {0: UNSTABLE, 1: UNSTABLE}
         broker.end(producer)
         assert broker.offsets() == {0: 1, 1: 11}
+
+    def test_a_partition_that_a_commit_names_often_is_compared_with_transactions_once(self, broker, monkeypatch):
+        broker.commit_in(broker.init(), {0: 10, 1: 11})
+        partitions: list[int] = []
+        keys_of = PendingOffsets.keys
+
+        def keys(pending: PendingOffsets, group_id: str, topic: str, partition: int) -> list[PendingOffsetKey]:
+            partitions.append(partition)
+            return keys_of(pending, group_id, topic, partition)
+
+        monkeypatch.setattr(PendingOffsets, "keys", keys)
+        named = [OffsetCommitRequestPartition(index % 2, index) for index in range(300)]
+        topics = [OffsetCommitRequestTopic("t", partitions=named)]
+        answer = broker.ask("OffsetCommit", OffsetCommitRequest("grp", -1, "", topics=topics), 8)
+        assert [each.error_code for each in answer.topics[0].partitions] == [0] * 300
+        assert partitions == [0, 1]
+        assert broker.offsets(stable=False) == {0: 298, 1: 299}
 
     def test_an_offset_committed_again_in_the_transaction_counts_again(self, broker):
         producer = broker.init()
@@ -458,6 +481,34 @@ class TestLogs:
         assert broker.produce(producer, 2) == 0
         broker.end(producer)
         assert [broker.ends(partition) for partition in range(3)] == [(4, 4), (0, 0), (2, 2)]
+
+    @pytest.mark.parametrize("is_sound", [True, False])
+    def test_a_verified_request_reads_few_bytes_at_once(self, broker, monkeypatch, is_sound):
+        monkeypatch.setattr(produce, "MAX_UNPACKED", 10_000)
+        monkeypatch.setattr(produce, "_RECORD", 1)
+        producer_id, epoch = broker.init()
+        kind = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": 0, "transactional": True}
+        records = [Record(0, EPOCH_MS, None, bytes(7_000))]
+        if not is_sound:
+            records.append(Record(2, EPOCH_MS, None, b"after a gap"))
+        data = write_batch(records, codec="gzip", **kind)
+        if not is_sound:
+            # The header fits the number of records: only these have the gap.
+            data = changed(data, 23, "i", 1)
+        rows = [PartitionProduceData(index, data) for index in range(3)]
+        request = ProduceRequest("id", -1, 1000, [TopicProduceData("t", partition_data=rows)])
+        api = broker.cluster.broker._produce
+        answer = api.produce(
+            request,
+            broker.now,
+            by_topic_id=False,
+            zstd_allowed=True,
+            with_leaders=False,
+            supported_operation=TransactionSupportedOperation.ADD_PARTITION,
+            answers={("t", index): ErrorCode.NONE for index in range(3)},
+        )
+        errors = [each.error_code for each in answer.responses[0].partition_responses]
+        assert errors == ([0, 0, 19] if is_sound else [-1, 19, 19])
 
     def test_a_request_adds_the_same_transaction_again_by_one_record(self, broker):
         producer = broker.init()

@@ -13,6 +13,7 @@ from kafka_shim.apis.describe_cluster import DescribeClusterRequest, DescribeClu
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -28,10 +29,12 @@ from kafka_shim.apis.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kafka_shim.apis.profiles import PROFILES
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message, Struct
 from kafka_shim.apis.wire.types import Array, Nested
+from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.security.authorizer import ALLOW, DENY, LITERAL, PREFIXED, Acl
 from kafka_shim.security.config import STANDARD_AUTHORIZER
 from kafka_shim.security.operations import CLUSTER_NAME, Operation, Resource
@@ -255,6 +258,27 @@ def test_denied_topics_are_not_compared_with_each_other(
     codes = {each.name: each.partitions[0].error_code for each in group.topics}
     assert codes == dict.fromkeys(names, 29) | {"t1": 0}
     assert comparisons == 0
+
+
+def test_long_transaction_gets_no_partition_of_a_denied_topic(server: CoordinatorServer, alice: As) -> None:
+    let(server, (Resource.TRANSACTIONAL_ID, "id", Operation.WRITE), (TOPIC, "orders", Operation.WRITE))
+    given = alice.ask(InitProducerIdRequest("id", 60_000), 4, InitProducerIdResponse)
+    batch = write_batch(
+        [Record(0, 1_700_000_000_000, None, b"value")],
+        producer_id=given.producer_id, producer_epoch=given.producer_epoch, base_sequence=0, transactional=True,
+    )  # fmt: skip
+    topics = [
+        TopicProduceData(name, partition_data=[PartitionProduceData(0, batch) for _ in range(20)])
+        for name in ("secret", "orders")
+    ]
+    answer = alice.ask(ProduceRequest("id", -1, 1000, topics), 12, ProduceResponse)
+    errors = {each.name: [of.error_code for of in each.partition_responses] for each in answer.responses}
+    assert errors == {"secret": [29] * 20, "orders": [0] * 20}
+    shards = next(iter(server.server.cluster.nodes.values())).groups.shards.values()
+    (transaction,) = [each.transactions["id"] for each in shards if "id" in each.transactions]
+    assert list(transaction.partitions) == [("orders", 0)]
+    refused = alice.ask(ProduceRequest("other", -1, 1000, topics), 12, ProduceResponse)
+    assert {of.error_code for each in refused.responses for of in each.partition_responses} == {53}
 
 
 def test_a_fetch_is_checked_every_time(server: CoordinatorServer, alice: As) -> None:

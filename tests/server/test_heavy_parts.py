@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -24,11 +25,15 @@ from kafka_shim.apis.list_transactions import ListTransactionsRequest
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kafka_shim.apis.share_group_describe import ShareGroupDescribeRequest
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_shim.apis.wire import Message
+from kafka_shim.broker import produce
 from kafka_shim.conformance.record_batch import record_batch
+from kafka_shim.groups.outbox import Outbox
+from kafka_shim.persistence.batch import Record, write_batch
+from kafka_shim.persistence.records import TransactionKey
 from kafka_shim.server import division, handlers, listings
 from tests.server.turns import Turns
 from tests.server.wire import Wire, cluster, request
@@ -177,3 +182,93 @@ def test_one_call_weighs_all_elements_of_a_light_request() -> None:
     divided = division.by("groups", "groups", weight=weight)
     assert divided.parts(DescribeGroupsRequest([*"abcdefgh"]), None) is None
     assert calls == [[*"abcdefgh"]]
+
+
+PRODUCED = 40
+
+
+class Producer:
+    """A producer with an open transaction, at a broker with a topic of many partitions."""
+
+    def __init__(self) -> None:
+        self.cluster = cluster(topics={"t": PRODUCED, "u": 1})
+        self.wire = Wire(self.cluster)
+        self.wire.receive(request(InitProducerIdRequest("id", 60_000), 4))
+        given = self.wire.answer(InitProducerIdResponse, 4)[1]
+        self.id = (given.producer_id, given.producer_epoch)
+
+    def request(self, name: str = "id", acks: int = -1, version: int = 12) -> bytes:
+        """A Produce with a transactional batch for each partition of a topic, and for one that is missing."""
+        batch = write_batch(
+            [Record(0, 1_700_000_000_000, None, b"value")],
+            producer_id=self.id[0], producer_epoch=self.id[1], base_sequence=0, transactional=True,
+        )  # fmt: skip
+        topics = [
+            TopicProduceData(topic, partition_data=[PartitionProduceData(index, batch) for index in range(count)])
+            for topic, count in (("t", PRODUCED), ("u", 1), ("missing", 1))
+        ]
+        return request(ProduceRequest(name, acks, 1000, topics), version)
+
+    def errors(self, version: int = 12) -> list[int]:
+        """The errors in the answer, partition by partition of each topic."""
+        responses = self.wire.answer(ProduceResponse, version)[1].responses
+        assert [topic.name for topic in responses] == ["t", "u", "missing"]
+        assert [each.index for each in responses[0].partition_responses] == list(range(PRODUCED))
+        return [each.error_code for topic in responses for each in topic.partition_responses]
+
+    def ends(self) -> list[int]:
+        return [each.log.end_offset for topic in self.cluster.topics.all() for each in topic.partitions]
+
+
+def batches_of(part: ProduceRequest) -> int:
+    return sum(len(topic.partition_data) for topic in part.topic_data)
+
+
+@pytest.mark.parametrize("acks", [-1, 0])
+def test_batches_of_a_transaction_are_read_one_by_one_and_their_partitions_added_at_once(
+    monkeypatch: pytest.MonkeyPatch, acks: int
+) -> None:
+    producer = Producer()
+    records: list[tuple[Any, Any]] = []
+    write = Outbox.write
+
+    def noted(outbox: Outbox, shard: Any, key: Any, value: Any) -> None:
+        records.append((key, value))
+        write(outbox, shard, key, value)
+
+    monkeypatch.setattr(Outbox, "write", noted)
+    parts = producer.wire.calls(producer.request(acks=acks))
+    assert [batches_of(part) for part in parts] == [PRODUCED + 2, *[1] * (PRODUCED + 2)]
+    ((key, value),) = records
+    assert key == TransactionKey("id")
+    assert [(each.topic, each.partition_ids) for each in value.transaction_partitions] == [
+        ("t", list(range(PRODUCED))),
+        ("u", [0]),
+    ]
+    assert producer.ends() == [1] * (PRODUCED + 1)
+    if acks:
+        assert producer.errors() == [0] * (PRODUCED + 1) + [3]
+    else:
+        assert not producer.wire.sent
+
+
+def test_partitions_are_added_in_few_records_however_many_batches_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "HEAVY", PRODUCED // 2)
+    producer = Producer()
+    sizes = [batches_of(part) for part in producer.wire.calls(producer.request())]
+    assert sizes == [PRODUCED // 2, PRODUCED // 2, 2, *[1] * (PRODUCED + 2)]
+    assert producer.errors() == [0] * (PRODUCED + 1) + [3]
+
+
+@pytest.mark.parametrize(("name", "version", "error"), [("other", 12, 49), ("other", 11, 49), ("id", 11, 120)])
+def test_batches_outside_a_transaction_are_refused_before_their_records_are_read(
+    monkeypatch: pytest.MonkeyPatch, name: str, version: int, error: int
+) -> None:
+    producer = Producer()
+    read: list[bytes] = []
+    monkeypatch.setattr(produce, "check_records", lambda data, *others: read.append(data))
+    parts = producer.wire.calls(producer.request(name, version=version))
+    assert [batches_of(part) for part in parts][-PRODUCED:] == [1] * PRODUCED
+    assert producer.errors(version) == [error] * (PRODUCED + 1) + [3]
+    assert producer.ends() == [0] * (PRODUCED + 1)
+    assert not read

@@ -41,6 +41,7 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.types import Array, Blob, Nested
 from kafka_shim.conformance.record_batch import record_batch
+from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.server import exchange
 from kafka_shim.server.requests import REQUESTS
 from tests.hostile.serving import request_bytes, serving
@@ -244,6 +245,18 @@ def test_searches_for_timestamps_are_answered_one_by_one_as_at_once(version: int
     assert len(answers[0]) == 113
     # All partitions without a search, then each search by itself.
     assert [sum(len(topic.partitions) for topic in part.topics) for part in rules[:-1]] == [53, *[1] * 61]
+
+
+@pytest.mark.parametrize(("codecs", "parts"), [(["gzip", "none", "gzip"], 3), (["none", "gzip", "none"], 1)])
+def test_few_batches_are_read_one_by_one_if_some_are_compressed(codecs: list[str], parts: int) -> None:
+    """A batch of 600 bytes may unpack to 16 MiB."""
+    wire = Wire(cluster(topics={"t": 3}))
+    record = Record(0, 1_700_000_000_000, None, b"value")
+    data = [PartitionProduceData(index, write_batch([record], codec=each)) for index, each in enumerate(codecs)]
+    topics = [TopicProduceData("t", partition_data=data)]
+    assert len(wire.calls(request(ProduceRequest(acks=1, topic_data=topics), 9))) == parts
+    (topic,) = wire.answer(ProduceResponse, 9)[1].responses
+    assert [(each.index, each.error_code) for each in topic.partition_responses] == [(index, 0) for index in range(3)]
 
 
 @pytest.mark.parametrize("version", [3, 9])
