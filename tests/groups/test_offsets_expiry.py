@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafka_shim.groups.offsets import LOOKS_AT_ONCE
 from kafka_shim.persistence.records import (
     NO_TOPIC_ID,
     GroupMetadataKey,
@@ -211,3 +212,40 @@ def test_expired_offsets_are_traced_and_counted() -> None:
     assert [event["change"] for event in here.events("group")] == ["expired"]
     assert [problem for event in here.outbox.events for problem in schema.problems(event)] == []
     assert here.service.counters.offset_expirations == 2
+
+
+def with_many_offsets() -> Coordinator:
+    """Return a coordinator with five parts of a pass in one group, and a small group after it."""
+    here = coordinator()
+    many = {f"t{number}": LOOKS_AT_ONCE for number in range(5)}
+    here.broker.topics.partitions |= many
+    for topic in many:
+        errors = here.commit("large", {(topic, number): 1 for number in range(LOOKS_AT_ONCE)})
+        assert set(errors.values()) == {0}
+    here.commit("small", {FOO0: 1})
+    here.now = RETENTION + PASS
+    return here
+
+
+def test_clients_are_served_between_the_parts_of_a_pass() -> None:
+    here = with_many_offsets()
+    for part in range(1, 6):
+        here.service.fire(here.now)
+        assert here.service.next_deadline() == here.now
+        assert here.service.shards[0].offsets.count == (5 - part) * LOOKS_AT_ONCE + min(part, 2)
+        here.commit("new", {BAR0: part})
+        here.settle()
+    here.service.fire(here.now)
+    assert here.service.next_deadline() == here.now + PASS
+    assert list(here.service.groups) == ["new"]
+    assert here.fetch("new") == {BAR0: 5}
+    assert here.service.counters.offset_expirations == 5 * LOOKS_AT_ONCE + 1
+
+
+def test_a_pass_goes_on_after_the_deletion_of_its_group() -> None:
+    here = with_many_offsets()
+    here.service.fire(here.now)
+    here.service.delete(["large"], here.now)
+    here.service.fire(here.now)
+    assert here.service.next_deadline() == here.now + PASS
+    assert not here.service.groups
