@@ -472,7 +472,7 @@ class GroupService:
                 raise TimerFailed(timer) from error
 
     def _fire(self, timer: Timer, now: float) -> int:
-        """Run the rule of a timer; return its cost."""
+        """Run the rule of a timer; return its cost, or all of it if the rule wants to go on at the next tick."""
         shard, cost = self.shards[timer.partition], _ANY_TIMER
         if timer.kind is ShardTimer.TRANSACTION:
             if self.coordinator is not None:
@@ -482,7 +482,7 @@ class GroupService:
             cost += min(shard.offsets.count + len(shard.groups), offsets.LOOKS_AT_ONCE)
             if offsets.expire(shard, now):
                 shard.arm(timer, now)
-                return cost
+                return FIRED_AT_ONCE
             offsets.schedule_expiry(shard, now)
             if self.coordinator is not None:
                 self.coordinator.expire_ids(shard, now)
@@ -490,7 +490,7 @@ class GroupService:
             group = shard.groups[timer.group_id]
             cost += group.timer_weight
             group.fire(timer, now)
-        return cost
+        return FIRED_AT_ONCE if timer.deadline <= now else cost
 
 
 def _delete(shard: Shard, group_id: str) -> ErrorCode:
