@@ -385,8 +385,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "offsets of subscribed topics expire",
         _OFFSETS,
-        "        if group.is_subscribed(topic):\n            continue\n        for partition",
-        "        for partition",
+        "    if group.is_subscribed(topic):\n        return\n    for partition",
+        "    for partition",
         ("expiry/*",),
     ),
     Mutant(

@@ -32,6 +32,11 @@ RETRY_SECONDS: Final = 0.2
 
 MARKERS_VERSION: Final = 1
 
+OFFSETS_AT_ONCE: Final = 4_000
+"""Pending offsets, of whole partitions, after that the markers of other partitions wait for the next tick."""
+_MARKER: Final = 2
+"""Pending offsets that take as long as one marker."""
+
 _NOT_LOADED: Final = "no process has loaded it"
 _NOT_STORED: Final = "the store has not written the marker yet"
 _NOT_LED: Final = "no node leads it"
@@ -206,6 +211,7 @@ class TransactionCompletion:
     def carry_out(self, shard: Shard, transactional_id: str, now: float) -> None:
         """Send the marker of a durable decision to every partition without it; record the end if all have it.
 
+        Many markers, or many offsets, take several turns: the timer of the transaction goes on at the next tick.
         Nothing happens unless there is such a decision, and this shard still has it.
         """
         transaction = shard.transactions.get(transactional_id)
@@ -214,15 +220,22 @@ class TransactionCompletion:
         decision = Decision(shard.partition, transactional_id, transaction.ending)
         by_node: dict[int, list[TopicPartition]] = {}
         done: list[TopicPartition] = []
-        due = sorted(transaction.unmarked.keys() - transaction.in_flight)
-        if due:
-            self._count(shard, transactional_id, transaction, due)
-        for topic_partition in due:
+        due, transaction.later = transaction.later, []
+        if not due:
+            due = sorted(transaction.unmarked.keys() - transaction.in_flight)
+            if due:
+                self._count(shard, transactional_id, transaction, due)
+        rest = OFFSETS_AT_ONCE
+        for number, topic_partition in enumerate(due):
+            if rest <= 0:
+                transaction.later = due[number:]
+                break
+            rest -= _MARKER
             node_id = self._remote_nodes.holder(*topic_partition) if self._remote_nodes is not None else None
             if node_id is not None:
                 by_node.setdefault(node_id, []).append(topic_partition)
             elif topic_partition[0] == OFFSETS_TOPIC:
-                self._end_offsets(shard, transaction, topic_partition, decision)
+                rest -= self._end_offsets(shard, transaction, topic_partition, decision)
             elif self._end_records(shard, transaction, topic_partition, now):
                 done.append(topic_partition)
         self._topics.settle(now)
@@ -230,7 +243,7 @@ class TransactionCompletion:
             self._ask(node_id, shard, transaction, topic_partitions, decision)
         self._delivered(decision, done, now)
         if transaction.ending is decision.ending:
-            shard.arm(transaction.timer, now + RETRY_SECONDS)
+            shard.arm(transaction.timer, now if transaction.later else now + RETRY_SECONDS)
 
     def _count(self, shard: Shard, transactional_id: str, transaction: Transaction, due: list[TopicPartition]) -> None:
         if transaction.attempts:
@@ -241,13 +254,17 @@ class TransactionCompletion:
 
     def _end_offsets(
         self, shard: Shard, transaction: Transaction, topic_partition: TopicPartition, decision: Decision
-    ) -> None:
+    ) -> int:
+        """Return the number of offsets in the transaction."""
         home = self._shard_at(topic_partition[1])
         transaction.unmarked[topic_partition] = _NOT_LOADED if home is None else _NOT_STORED
-        if home is not None:
-            epoch = self._coordinator_epoch(shard)
-            pending.end(home, transaction.producer_id, epoch, committed=transaction.is_committed)
-            home.outbox.when_durable(home, OffsetsEnded(decision, topic_partition))
+        if home is None:
+            return 0
+        count = len(home.pending.of_producer(transaction.producer_id))
+        epoch = self._coordinator_epoch(shard)
+        pending.end(home, transaction.producer_id, epoch, committed=transaction.is_committed)
+        home.outbox.when_durable(home, OffsetsEnded(decision, topic_partition))
+        return count
 
     def _end_records(self, shard: Shard, transaction: Transaction, topic_partition: TopicPartition, now: float) -> bool:
         """Return True if this partition is done: its log has the marker, or it does not exist any more."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from kafka_shim.persistence.recent_commits import RECORD, RecentCommits
+from kafka_shim.persistence.recent_commits import RecentCommits
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
 
 ByPartition: TypeAlias = dict[int, OffsetCommitValue]
@@ -40,11 +40,6 @@ class CommittedOffsets:
         """Number of offsets, over all groups."""
         self._read()
         return self._count
-
-    @property
-    def unread(self) -> int:
-        """Number of committed offsets that the next read stores one by one, at most."""
-        return self._recent.size // RECORD
 
     def of(self, group_id: str) -> ByTopic:
         """Return the offsets of a group by topic and partition; read-only."""

@@ -67,6 +67,10 @@ class Group(GroupSummary, Protocol):
         """Number of members, of their topics and of their partitions in a description, roughly."""
 
     @property
+    def timer_weight(self) -> int:
+        """Cost of the rule of one timer, roughly: 1 for each topic that it may look at, and for eight members."""
+
+    @property
     def is_simple(self) -> bool:
         """True if the group has offsets alone and no record: a record of another kind may replace it."""
 

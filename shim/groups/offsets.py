@@ -9,6 +9,7 @@ Source: semantics 3.3, 3.4, 3.5.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from kafka_shim.apis.offset_delete import (
     OffsetDeleteRequest,
@@ -24,18 +25,19 @@ from kafka_shim.apis.offset_fetch import (
 )
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import events
-from kafka_shim.groups.committed_offsets import NO_PARTITIONS, ByTopic
+from kafka_shim.groups.committed_offsets import NO_PARTITIONS, ByPartition
 from kafka_shim.groups.group import Attached, Group
-from kafka_shim.groups.shard import Shard
+from kafka_shim.groups.shard import ExpiryPass, Shard
 from kafka_shim.persistence.records import NO_TOPIC_ID, OffsetCommitKey, OffsetCommitValue
 
 _NONE = int(ErrorCode.NONE)
 _UNSTABLE_OFFSET_COMMIT = int(ErrorCode.UNSTABLE_OFFSET_COMMIT)
-IN_A_STEP = 5000
-"""Groups and offsets after which a step of the expiry ends, that of one partition and that of all together."""
-STEP_SECONDS = 0.001
-
 _GROUP_SUBSCRIBED_TO_TOPIC = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+
+LOOKS_AT_ONCE: Final = 10_000
+"""Offsets, topics and groups after that a pass of the expiry lets clients be served. A topic is one look at least."""
+_ERASURE: Final = 20
+"""Looks that take as long as the deletion of a group."""
 
 
 # Fetch
@@ -178,63 +180,81 @@ def _delete_each(shard: Shard, keys: Iterator[OffsetCommitKey]) -> int:
 
 
 def schedule_expiry(shard: Shard, now: float) -> None:
-    """Arm the timer of the next pass, in offsets.retention.check.interval.ms; during a pass that of its next step."""
-    seconds = shard.config.offsets_retention_check_interval_ms / 1000 if shard.expiry is None else STEP_SECONDS
-    shard.arm(shard.expiry_timer, now + seconds)
+    """Arm the timer of the next pass, in offsets.retention.check.interval.ms."""
+    shard.arm(shard.expiry_timer, now + shard.config.offsets_retention_check_interval_ms / 1000)
 
 
-def expire(shard: Shard, now: float) -> int:
-    """Delete expired offsets, then the groups without any offset: a pass of semantics 3.4, or a step of it. Return the
-    number of groups and offsets that it has looked at.
+def expire(shard: Shard, now: float) -> bool:
+    """Delete expired offsets, then the groups without any offset; return True if the pass has another part.
 
-    Offsets in an open transaction stay. An Empty group without offsets is deleted at the next pass, at any age. After
-    some groups other clients have their turn, and the next step goes on with `shard.expiry`.
+    A pass of semantics 3.4, by parts, so that clients are served in between. Offsets in an open transaction stay. An
+    Empty group without offsets is deleted at the next pass, at any age.
     """
-    wall_ms = shard.wall_ms(now)
+    if shard.expiry_pass is None:
+        shard.expiry_pass = ExpiryPass(list(reversed(shard.groups)))
+    under_way = shard.expiry_pass
+    looks = LOOKS_AT_ONCE
+    while looks > 0 and under_way.groups:
+        group = shard.groups.get(under_way.groups[-1])
+        if group is not None:
+            looks = _expire_of_group(shard, group, under_way, now, looks)
+        if group is None or not under_way.topics:
+            under_way.groups.pop()
+            under_way.topics = None
+            looks -= 1
+            if group is not None and _delete_if_unused(shard, group):
+                looks -= _ERASURE
+    if under_way.groups:
+        return True
+    shard.expiry_pass = None
+    return False
+
+
+def _expire_of_group(shard: Shard, group: Group, under_way: ExpiryPass, now: float, looks: int) -> int:
+    """Delete the expired offsets in some topics of a group; return the number of looks left."""
+    group_id, wall_ms = group.group_id, shard.wall_ms(now)
     retention_ms = shard.config.offsets_retention_minutes * 60_000
-    total, looked_at = 0, shard.offsets.unread
-    group_ids, shard.expiry = shard.expiry or iter(list(shard.groups)), None
-    for group_id in group_ids:
-        group = shard.groups.get(group_id)
-        if group is None:
-            continue
-        looked_at += 1 + sum(map(len, shard.offsets.of(group_id).values()))
-        total += _expire(shard, group, wall_ms, retention_ms)
-        if looked_at >= IN_A_STEP:
-            shard.expiry = group_ids
-            break
-    shard.counters.offset_expirations += total
-    return looked_at
+    committed = shard.offsets.of(group_id)
+    if under_way.topics is None:
+        under_way.topics = list(reversed(committed))
+    all_expired: list[OffsetCommitKey] = []
+    while looks > 0 and under_way.topics:
+        topic = under_way.topics.pop()
+        by_partition = committed.get(topic, NO_PARTITIONS)
+        looks -= len(by_partition) + 1
+        expired = list(_expired(group, topic, by_partition, wall_ms, retention_ms))
+        if shard.pending.has_group(group_id):
+            expired = [key for key in expired if not shard.pending.has(group_id, key.topic, key.partition)]
+        for key in expired:
+            shard.write(key, None)
+        all_expired += expired
+    if all_expired and shard.outbox.listening:
+        events.offsets_expired(shard, group_id, all_expired)
+    shard.counters.offset_expirations += len(all_expired)
+    return looks
 
 
-def _expire(shard: Shard, group: Group, wall_ms: int, retention_ms: int) -> int:
-    """Expire the offsets of a group, and the group without any; return the number of offsets."""
-    group_id = group.group_id
-    expired = list(_expired(group, shard.offsets.of(group_id), wall_ms, retention_ms))
-    if shard.pending.has_group(group_id):
-        expired = [key for key in expired if not shard.pending.has(group_id, key.topic, key.partition)]
-    for key in expired:
-        shard.write(key, None)
-    if expired and shard.outbox.listening:
-        events.offsets_expired(shard, group_id, expired)
-    if group.size or shard.offsets.of(group_id) or shard.pending.has_group(group_id):
-        return len(expired)
+def _delete_if_unused(shard: Shard, group: Group) -> bool:
+    if group.size or shard.offsets.of(group.group_id) or shard.pending.has_group(group.group_id):
+        return False
     if isinstance(group, Attached) and group.let_go():
-        return len(expired)
+        return False
     if group.is_disposable:
         group.erase()
         if shard.outbox.listening:
             events.group(shard.outbox, group, "expired")
-    return len(expired)
+        return True
+    return False
 
 
-def _expired(group: Group, committed: ByTopic, wall_ms: int, retention_ms: int) -> Iterator[OffsetCommitKey]:
-    for topic, by_partition in committed.items():
-        if group.is_subscribed(topic):
-            continue
-        for partition, value in by_partition.items():
-            since = group.offsets_expire_since(value.commit_timestamp)
-            if since is None:
-                return
-            if wall_ms >= value.expire_timestamp if value.expire_timestamp != -1 else wall_ms - since >= retention_ms:
-                yield OffsetCommitKey(group.group_id, topic, partition)
+def _expired(
+    group: Group, topic: str, by_partition: ByPartition, wall_ms: int, retention_ms: int
+) -> Iterator[OffsetCommitKey]:
+    if group.is_subscribed(topic):
+        return
+    for partition, value in by_partition.items():
+        since = group.offsets_expire_since(value.commit_timestamp)
+        if since is None:
+            return
+        if wall_ms >= value.expire_timestamp if value.expire_timestamp != -1 else wall_ms - since >= retention_ms:
+            yield OffsetCommitKey(group.group_id, topic, partition)

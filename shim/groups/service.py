@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from kafka_shim.apis.delete_groups import DeletableGroupResult
 from kafka_shim.apis.list_groups import ListedGroup, ListGroupsResponse
@@ -31,11 +31,17 @@ from kafka_shim.groups import commits, events, offsets, transactions
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import Parked, Refusal, Row, TopicRights, TransactionSupportedOperation
 from kafka_shim.groups.shard import Kinds, NodeParts, Shard
-from kafka_shim.groups.timers import NEVER, ShardTimer, Timer, TimerFailed
+from kafka_shim.groups.timers import ShardTimer, Timer, TimerFailed
 from kafka_shim.persistence.own_types import with_own
 from kafka_shim.persistence.partition import partition_for
 
 _Answer = TypeVar("_Answer")
+
+FIRED_AT_ONCE: Final = 10_000
+"""Cost after that due timers wait for the next tick; 1 is about a microsecond."""
+_ANY_TIMER: Final = 10
+_MARKER: Final = 8
+"""Cost of one marker of a transaction."""
 
 
 class WaitingOffsets(NamedTuple):
@@ -101,9 +107,6 @@ class GroupService:
         self._kinds = kinds
         self._locate = locate
         self._parts = parts
-        self._expiry_at = NEVER
-        self._looks = 0
-        """The groups, offsets and transactional ids that the expiry has looked at in the tick of `_expiry_at`."""
 
     def configure(self, config: GroupConfig) -> None:
         """Use other values from the next request on; the number of partitions must stay."""
@@ -476,35 +479,39 @@ class GroupService:
         return self.timers.next_deadline()
 
     def fire(self, now: float) -> None:
-        """Run the rules of all due timers. Raises `TimerFailed`; the next call goes on with the other timers."""
-        while (timer := self.timers.pop(now)) is not None:
+        """Run the rules of due timers, the first of them first, until they have cost `FIRED_AT_ONCE`.
+
+        The next call goes on with the others; `next_deadline` is not after `now` as long as there are some. So does the
+        call after `TimerFailed`, which it raises.
+        """
+        # A cost, not a time: a replay of the journal has to fire the same timers.
+        rest = FIRED_AT_ONCE
+        while rest > 0 and (timer := self.timers.pop(now)) is not None:
             try:
-                self._fire(timer, now)
+                rest -= self._fire(timer, now)
             except Exception as error:
                 raise TimerFailed(timer) from error
 
-    def _fire(self, timer: Timer, now: float) -> None:
-        shard = self.shards[timer.partition]
+    def _fire(self, timer: Timer, now: float) -> int:
+        """Run the rule of a timer; return its cost, or all of it if the rule wants to go on at the next tick."""
+        shard, cost = self.shards[timer.partition], _ANY_TIMER
         if timer.kind is ShardTimer.TRANSACTION:
             if self.coordinator is not None:
+                cost += _MARKER * len(shard.transactions[timer.group_id].partitions)
                 self.coordinator.time_out(shard, timer.group_id, now)
         elif timer.kind is ShardTimer.OFFSET_EXPIRY:
-            self._expire(shard, now)
+            cost += min(shard.offsets.count + len(shard.groups) + len(shard.transactions), offsets.LOOKS_AT_ONCE)
+            if offsets.expire(shard, now):
+                shard.arm(timer, now)
+                return FIRED_AT_ONCE
+            offsets.schedule_expiry(shard, now)
+            if self.coordinator is not None:
+                self.coordinator.expire_ids(shard, now)
         else:
-            shard.groups[timer.group_id].fire(timer, now)
-
-    def _expire(self, shard: Shard, now: float) -> None:
-        """Go on with the expiry of a partition, unless those of others were enough for now."""
-        if now != self._expiry_at:
-            self._expiry_at, self._looks = now, 0
-        if self._looks >= offsets.IN_A_STEP:
-            shard.arm(shard.expiry_timer, now + offsets.STEP_SECONDS)
-            return
-        self._looks += offsets.expire(shard, now)
-        offsets.schedule_expiry(shard, now)
-        if self.coordinator is not None and shard.expiry is None:
-            self._looks += len(shard.transactions)
-            self.coordinator.expire_ids(shard, now)
+            group = shard.groups[timer.group_id]
+            cost += group.timer_weight
+            group.fire(timer, now)
+        return FIRED_AT_ONCE if timer.deadline <= now else cost
 
 
 def _delete(shard: Shard, group_id: str) -> ErrorCode:

@@ -184,6 +184,15 @@ class NodeParts:
     topic_rights: TopicRights | None = None
 
 
+@dataclass(slots=True)
+class ExpiryPass:
+    """Pass of the expiry of offsets under way: the groups that it has not ended, the last one first, and the topics of
+    that one; None before the pass has reached it."""
+
+    groups: list[str]
+    topics: list[str] | None = None
+
+
 class Shard:
     """Groups and offsets of one partition, of these kinds. `batch` is the newest batch with a record of it."""
 
@@ -210,8 +219,7 @@ class Shard:
         self.pending = PendingOffsets()
         self.transactions: dict[str, Transaction] = {}
         self.expiry_timer = Timer(ShardTimer.OFFSET_EXPIRY, partition)
-        self.expiry: Iterator[str] | None = None
-        """The groups that a pass of the expiry has not looked at yet; None between two passes."""
+        self.expiry_pass: ExpiryPass | None = None
         self.unknown_records = 0
         self.index = parts.groups
         """Groups of all shards of the node."""

@@ -33,13 +33,15 @@ class Transaction:
     InitProducerId (KIP-360). A restart loses it, as in Kafka. While a decision is carried out, `producer_epoch` is the
     epoch of its markers, and `next_producer_id` the following id if the epoch was the last one, else -1. `ending` is a
     new object for each decision; `unmarked` are the partitions that lack the marker, each with the last answer to it as
-    text; `in_flight` those with a marker on its way to another process. `attempts` counts how often markers were sent.
+    text; `in_flight` those with a marker on its way to another process, `later` those with a marker to write at the
+    next turn. `attempts` counts how often markers were sent.
     """
 
     __slots__ = (
         "attempts",
         "ending",
         "in_flight",
+        "later",
         "last_producer",
         "next_producer_id",
         "partitions",
@@ -67,6 +69,7 @@ class Transaction:
         self.ending: object | None = None
         self.unmarked: dict[tuple[str, int], str] = {}
         self.in_flight: set[tuple[str, int]] = set()
+        self.later: list[tuple[str, int]] = []
         self.attempts = 0
         self.last_producer = (-1, -1)
         self.timer = Timer(ShardTimer.TRANSACTION, partition, transactional_id)
@@ -102,4 +105,5 @@ class Transaction:
         self.ending = object() if self.is_prepared else None
         self.unmarked = dict.fromkeys(self.partitions, "") if self.is_prepared else {}
         self.in_flight = set()
+        self.later = []
         self.attempts = 0

@@ -40,6 +40,10 @@ from kafka_shim.persistence.records import (
     TransactionValue,
 )
 
+MAX_PENDING: Final = 10_000
+"""Most pending offsets of one producer in a partition of `__consumer_offsets`: their end is one step, because readers
+see all of it or nothing."""
+
 _NONE: Final = int(ErrorCode.NONE)
 _OTHER_EPOCH: Final = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION)
 _OFFSET_METADATA_TOO_LARGE: Final = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
@@ -57,8 +61,9 @@ def commit(
     """Accept or refuse offsets of a group in a producer's transaction (semantics 3.2).
 
     Errors for all: COORDINATOR_NOT_AVAILABLE (15), ILLEGAL_GENERATION (22), UNKNOWN_MEMBER_ID (25), FENCED_INSTANCE_ID
-    (82), or UNKNOWN_SERVER_ERROR (-1) if the records are too large together; OFFSET_METADATA_TOO_LARGE (12) for single
-    partitions. `epoch_errors`: v6+ knows GROUP_ID_NOT_FOUND (69) and STALE_MEMBER_EPOCH (113), which are 22 before.
+    (82), or UNKNOWN_SERVER_ERROR (-1) if the records are too large together, or more than `MAX_PENDING` with those
+    before; OFFSET_METADATA_TOO_LARGE (12) for single partitions. `epoch_errors`: v6+ knows GROUP_ID_NOT_FOUND (69) and
+    STALE_MEMBER_EPOCH (113), which are 22 before.
     """
     group_id = request.group_id
     group = shard.groups.get(group_id)
@@ -98,7 +103,9 @@ def commit(
             partitions.append(TxnOffsetCommitResponsePartition(each.partition_index, _NONE))
         topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
     records = [(OffsetCommitKey(group_id, key.topic, key.partition), value.offset) for key, value in pending]
-    if not shard.has_room_for(records):
+    present = shard.pending.of_producer(request.producer_id)
+    count = len(present) + sum(key not in present for key, _ in pending)
+    if count > MAX_PENDING or not shard.has_room_for(records):
         return refuse(request, int(ErrorCode.UNKNOWN_SERVER_ERROR))
     if group is None:
         shard.make_simple(group_id)

@@ -25,7 +25,8 @@ def end_sessions(node: Node, sessions: Iterable[Timer], now: float) -> None:
     for timer in sessions:
         intervened(node, timer.group_id, timer.member_id, "expired")
         node.groups.timers.arm(timer, now)
-    node.groups.fire(now)
+    while node.groups.next_deadline() <= now:
+        node.groups.fire(now)
 
 
 def intervened(node: Node, group: str, member_id: str, change: str) -> None:

@@ -65,6 +65,10 @@ class Lottery:
         return len(self.members)
 
     @property
+    def timer_weight(self) -> int:
+        return self.size
+
+    @property
     def is_disposable(self) -> bool:
         return not self.members
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_shim.groups import offsets
+from kafka_shim.groups.offsets import LOOKS_AT_ONCE
 from kafka_shim.persistence.records import (
     NO_TOPIC_ID,
     GroupMetadataKey,
@@ -202,29 +202,6 @@ def test_a_topic_deleted_while_a_partition_loads_takes_its_offsets_along_too() -
     assert here.fetch("grp") == {BAR0: 2}
 
 
-def test_a_pass_over_many_offsets_is_made_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offsets, "IN_A_STEP", 12)
-    here = coordinator()
-    for number in range(10):
-        here.commit(f"g{number}", {FOO0: 1, BAR0: 1})
-    here.advance(RETENTION - 1)
-    begin = here.service.next_deadline()
-    groups = []
-    while here.service.next_deadline() < begin + PASS:
-        here.now = here.service.next_deadline()
-        here.service.fire(here.now)
-        here.settle()
-        groups.append(len(here.service.groups))
-        # A commit counts until its group has its turn, and a group that comes during a pass waits for the next one.
-        if len(groups) < 3:
-            here.commit("g9" if len(groups) == 1 else "new", {BAR0: 2})
-    # Four groups with two offsets each end a step, or two after a commit, which has to be read.
-    assert groups == [6, 4, 3, 2]
-    assert here.fetch("g9") == {BAR0: 2}
-    assert here.now == pytest.approx(begin + 3 * offsets.STEP_SECONDS)
-    assert here.service.next_deadline() == here.now + PASS
-
-
 def test_expired_offsets_are_traced_and_counted() -> None:
     here = coordinator()
     here.commit("grp", {FOO0: 1, BAR0: 1})
@@ -235,3 +212,40 @@ def test_expired_offsets_are_traced_and_counted() -> None:
     assert [event["change"] for event in here.events("group")] == ["expired"]
     assert [problem for event in here.outbox.events for problem in schema.problems(event)] == []
     assert here.service.counters.offset_expirations == 2
+
+
+def with_many_offsets() -> Coordinator:
+    """Return a coordinator with five parts of a pass in one group, and a small group after it."""
+    here = coordinator()
+    many = {f"t{number}": LOOKS_AT_ONCE for number in range(5)}
+    here.broker.topics.partitions |= many
+    for topic in many:
+        errors = here.commit("large", {(topic, number): 1 for number in range(LOOKS_AT_ONCE)})
+        assert set(errors.values()) == {0}
+    here.commit("small", {FOO0: 1})
+    here.now = RETENTION + PASS
+    return here
+
+
+def test_clients_are_served_between_the_parts_of_a_pass() -> None:
+    here = with_many_offsets()
+    for part in range(1, 6):
+        here.service.fire(here.now)
+        assert here.service.next_deadline() == here.now
+        assert here.service.shards[0].offsets.count == (5 - part) * LOOKS_AT_ONCE + min(part, 2)
+        here.commit("new", {BAR0: part})
+        here.settle()
+    here.service.fire(here.now)
+    assert here.service.next_deadline() == here.now + PASS
+    assert list(here.service.groups) == ["new"]
+    assert here.fetch("new") == {BAR0: 5}
+    assert here.service.counters.offset_expirations == 5 * LOOKS_AT_ONCE + 1
+
+
+def test_a_pass_goes_on_after_the_deletion_of_its_group() -> None:
+    here = with_many_offsets()
+    here.service.fire(here.now)
+    here.service.delete(["large"], here.now)
+    here.service.fire(here.now)
+    assert here.service.next_deadline() == here.now + PASS
+    assert not here.service.groups

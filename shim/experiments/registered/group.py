@@ -95,6 +95,10 @@ class RegisteredGroup:
     def weight(self) -> int:
         return self.size
 
+    @property
+    def timer_weight(self) -> int:
+        return len(self.members) // 8
+
     def owned(self) -> dict[str, set[int]]:
         """Return the partitions of all members together, by topic."""
         return {

@@ -211,6 +211,10 @@ class ClassicGroup:
         return len(self.members)
 
     @property
+    def timer_weight(self) -> int:
+        return len(self.members) // 8
+
+    @property
     def is_simple(self) -> bool:
         """True if the group has offsets alone: it never had a member or a pending id."""
         return self.protocol_type is None and self.state is State.EMPTY and not self.pending

@@ -177,6 +177,10 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
         return len(self.members) + topics + sum(map(len, self.target_owners.values()))
 
     @property
+    def timer_weight(self) -> int:
+        return super().timer_weight + len(self.subscriptions.names)
+
+    @property
     def is_in_shard(self) -> bool:
         """True if the first record of the group is written and the group is not dropped since."""
         current: object = self.shard.groups.get(self.group_id)
@@ -392,10 +396,10 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
 
     def _replay_regex(self, pattern: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
         if value is None:
-            self.subscriptions.resolved.pop(pattern, None)
+            self.subscriptions.resolve(pattern, None)
         else:
             topics = self.shard.shared(frozenset(value.topics))
-            self.subscriptions.resolved[pattern] = ResolvedRegex(topics, value.version, value.timestamp)
+            self.subscriptions.resolve(pattern, ResolvedRegex(topics, value.version, value.timestamp))
 
     def _put(self, member: Member) -> None:
         """Add or replace a member."""

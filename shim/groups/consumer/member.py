@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
@@ -215,9 +216,12 @@ class Subscriptions:
     """None if all members see the topics of their patterns."""
     shared: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
     subscribers: Counter[frozenset[str]] = field(default_factory=Counter)
+    topics: frozenset[str] | None = None
+    """Topics of all members, by name or pattern, if they are known; None after a change of these topics."""
 
     def replace(self, old: Member | None, new: Member | None) -> None:
         """Count a member that was added (`old` is None), changed or removed (`new` is None)."""
+        counts = len(self.names), len(self.patterns)
         if old is not None:
             _subtract(self.subscribers, (old.topic_names,))
             if old.topic_names not in self.subscribers:
@@ -225,6 +229,8 @@ class Subscriptions:
             _subtract(self.names, old.topic_names)
             if old.topic_regex:
                 _subtract(self.patterns, (old.topic_regex,))
+        if (len(self.names), len(self.patterns)) != counts:
+            self.topics, counts = None, (len(self.names), len(self.patterns))
         if new is not None:
             self.shared.setdefault(new.topic_names, new.topic_names)
             self.subscribers[new.topic_names] += 1
@@ -233,6 +239,24 @@ class Subscriptions:
                 self.patterns[new.topic_regex] += 1
         if self.views is not None and old is not None and old.topic_regex and old.topic_regex not in self.patterns:
             self.views.forget(old.topic_regex)
+        if (len(self.names), len(self.patterns)) != counts:
+            self.topics = None
+
+    def resolve(self, pattern: str, resolved: ResolvedRegex | None) -> None:
+        """Note the topics of a pattern; None drops them."""
+        self.topics = None
+        if resolved is None:
+            self.resolved.pop(pattern, None)
+        else:
+            self.resolved[pattern] = resolved
+
+    def keeps_all_without(self, members: Sequence[Member]) -> bool:
+        """Return True if each name and pattern of these members has other subscribers."""
+        names = Counter(chain.from_iterable(member.topic_names for member in members))
+        patterns = Counter(member.topic_regex for member in members if member.topic_regex)
+        return all(self.names[name] > count for name, count in names.items()) and all(
+            self.patterns[pattern] > count for pattern, count in patterns.items()
+        )
 
     def includes(self, topic: str) -> bool:
         """Return True if any member subscribes to the topic."""
@@ -318,7 +342,7 @@ class Specs:
     _members: dict[str, MemberSpec] = field(default_factory=dict)
     _changed: dict[str, None] | None = None
     """Members to build again; None for all."""
-    _hashed: tuple[set[str] | None, int] = None, 0
+    _hashed: tuple[frozenset[str] | None, int] = None, 0
 
     def members(self) -> dict[str, MemberSpec]:
         if len(self.ids.by_subscription) > 2 * len(self.group_members) + 2:
@@ -361,18 +385,30 @@ class Specs:
 
     def metadata_hash(self, without: Sequence[Member] = (), including: Member | None = None) -> int:
         """Return the metadata hash of the topics that the group subscribes to, without some members and including
-        another one."""
+        another one.
+
+        It looks at no list of topics if all of them have other subscribers.
+        """
         of_group = self.subscriptions
-        topics, patterns = set(of_group.names), set(of_group.patterns)
-        if without:
-            topics = _subscribed_without(of_group.names, [member.topic_names for member in without])
-            patterns = _subscribed_without(of_group.patterns, [[member.topic_regex or ""] for member in without])
-        if including is not None:
-            topics |= including.topic_names
-            if including.topic_regex:
-                patterns.add(including.topic_regex)
-        # Many patterns may share a set, and a look at each costs time.
-        topics.update(*{resolved.topics for pattern, resolved in of_group.resolved.items() if pattern in patterns})
-        if self._hashed[0] != topics:
-            self._hashed = topics, metadata_hash(topics, self.topics)
+        names: AbstractSet[str] = of_group.names.keys()
+        patterns: AbstractSet[str] = of_group.patterns.keys()
+        is_same = (not without or of_group.keeps_all_without(without)) and (
+            including is None
+            or (including.topic_names <= names and (not including.topic_regex or including.topic_regex in patterns))
+        )
+        topics = of_group.topics if is_same else None
+        if topics is None:
+            if without:
+                names = _subscribed_without(of_group.names, [member.topic_names for member in without])
+                patterns = _subscribed_without(of_group.patterns, [[member.topic_regex or ""] for member in without])
+            if including is not None:
+                names, patterns = names | including.topic_names, patterns | {including.topic_regex or ""}
+            # Many patterns may share a set, and a look at each costs time.
+            of_patterns = {resolved.topics for pattern, resolved in of_group.resolved.items() if pattern in patterns}
+            topics = frozenset(names).union(*of_patterns)
+            if is_same:
+                of_group.topics = topics
+        before, hash_before = self._hashed
+        if topics is not before:
+            self._hashed = topics, hash_before if topics == before else metadata_hash(topics, self.topics)
         return self._hashed[1]

@@ -153,6 +153,10 @@ class EpochGroup(ABC, Generic[_M, _A]):
         return self.size
 
     @property
+    def timer_weight(self) -> int:
+        return len(self.members) // 8
+
+    @property
     def is_simple(self) -> bool:
         return False
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
@@ -42,9 +43,13 @@ def assign(
         if places:
             spread = _spread(members, places, previous) or _spread(members, places, {})
             for member_id, mine in spread.items():
-                # Sorted, because a replay of a journal has other hashes.
-                for topic, number in sorted(mine):
-                    assigned[member_id].setdefault(topic, set()).add(number)
+                by_topic = assigned[member_id]
+                # In the order of the topics, because a replay of a journal has other hashes.
+                for topic, number in map(places.__getitem__, sorted(mine)):
+                    numbers = by_topic.get(topic)
+                    if numbers is None:
+                        numbers = by_topic[topic] = set()
+                    numbers.add(number)
     return {
         member_id: {topic: frozenset(numbers) for topic, numbers in by_topic.items()}
         for member_id, by_topic in assigned.items()
@@ -53,19 +58,16 @@ def assign(
 
 def _spread(
     members: Sequence[str], places: Sequence[_Place], previous: Mapping[str, Partitions]
-) -> dict[str, set[_Place]]:
-    """Assign every place to the same number of members, the least with which each member gets one.
+) -> dict[str, set[int]]:
+    """Assign every place, by its index, to the same number of members, the least with which each member gets one.
 
     Returns {} if the retained part of `previous` allows no such assignment; without `previous` there always is one.
     """
     sharing = -(-len(members) // len(places))
     least, more = divmod(sharing * len(places), len(members))
-    mine: dict[str, set[_Place]] = {member_id: set() for member_id in members}
-    wanting = dict.fromkeys(places, sharing)
-    before = {
-        member_id: [place for place in places if place[1] in previous.get(member_id, NO_PARTITIONS).get(place[0], ())]
-        for member_id in members
-    }
+    mine: dict[str, set[int]] = {member_id: set() for member_id in members}
+    wanting = [sharing] * len(places)
+    before = _retained(members, places, previous)
     # If members cannot all have the same number, those that had most get one more.
     by_most = sorted(members, key=lambda each: -len(before[each]))
     room = dict.fromkeys(by_most[:more], least + 1) | dict.fromkeys(by_most[more:], least)
@@ -76,13 +78,42 @@ def _spread(
                 room[member_id] -= 1
                 wanting[place] -= 1
     # Places that lack most members come first and take members with most room: this finds any solution.
-    for place in sorted(places, key=lambda each: -wanting[each]):
-        free = sorted(
-            (each for each in members if room[each] and place not in mine[each]), key=lambda each: -room[each]
-        )
-        if len(free) < wanting[place]:
-            return {}
-        for member_id in free[: wanting[place]]:
-            mine[member_id].add(place)
-            room[member_id] -= 1
+    free = [(-room[member_id], number) for number, member_id in enumerate(members) if room[member_id]]
+    heapify(free)
+    for place in sorted(range(len(places)), key=lambda each: -wanting[each]):
+        if not wanting[place]:
+            break
+        passed_over = []
+        for _ in range(wanting[place]):
+            while free and place in mine[members[free[0][1]]]:
+                passed_over.append(heappop(free))
+            if not free:
+                return {}
+            negative_room, number = heappop(free)
+            mine[members[number]].add(place)
+            if negative_room != -1:
+                passed_over.append((negative_room + 1, number))
+        for each in passed_over:
+            heappush(free, each)
     return mine
+
+
+def _retained(
+    members: Sequence[str], places: Sequence[_Place], previous: Mapping[str, Partitions]
+) -> dict[str, list[int]]:
+    """Return those places of the former assignment of each member that there still are, in their order."""
+    if not previous:
+        return {member_id: [] for member_id in members}
+    indexes: dict[bytes, dict[int, int]] = {}
+    for index, (topic, number) in enumerate(places):
+        indexes.setdefault(topic, {})[number] = index
+    retained = {}
+    for member_id in members:
+        before = previous.get(member_id, NO_PARTITIONS)
+        retained[member_id] = sorted(
+            of_topic[number]
+            for topic, of_topic in indexes.items()
+            for number in before.get(topic, ())
+            if number in of_topic
+        )
+    return retained

@@ -73,6 +73,10 @@ class ShareGroup(EpochGroup[Member, Partitions]):
         return len(self.members) + sum(self.topic_names.values()) + sum(map(count, self.targets.values()))
 
     @property
+    def timer_weight(self) -> int:
+        return super().timer_weight + len(self.topic_names)
+
+    @property
     def is_assignment_pending(self) -> bool:
         """True if the target assignment lacks assignable partitions. Only records change it, so it is cached."""
         if self._pending is None:

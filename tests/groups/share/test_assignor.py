@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.share.assignor import assign
 
 TOPICS = [bytes([number]) * 16 for number in range(3)]
@@ -55,3 +56,38 @@ def test_assignment_has_its_topics_in_one_order() -> None:
     topics = [bytes([number]) * 16 for number in range(40)]
     assigned = assign({"m": set(topics)}, dict.fromkeys(topics, range(2)), {})
     assert list(assigned["m"]) == topics
+
+
+class Counted(dict[str, Partitions]):
+    """Former assignments, with the number of places that the assignor has looked at."""
+
+    looks = 0
+
+    def get(self, member_id: str, default: Partitions = NO_PARTITIONS) -> Partitions:  # type: ignore[override]
+        self.looks += 1
+        return super().get(member_id, default)
+
+
+@given(st.lists(st.integers(0, 7), min_size=1, max_size=8), st.integers(0, 30))
+def test_members_keep_their_partitions_as_far_as_the_balance_allows(owners: list[int], more: int) -> None:
+    """Each number is the member of one partition; further partitions have none."""
+    (topic, *_), names = TOPICS, [f"m{number}" for number in range(8)]
+    before = {
+        name: {topic: frozenset(partition for partition, owner in enumerate(owners) if owner == number)}
+        for number, name in enumerate(names)
+    }
+    partitions = len(owners) + more
+    assigned = assign({name: {topic} for name in names}, {topic: range(partitions)}, before)
+    sharing = -(-len(names) // partitions)
+    least, one_more = divmod(sharing * partitions, len(names))
+    sizes = sorted((len(before[name][topic]) for name in names), reverse=True)
+    kept = sum(len(before[name][topic] & assigned[name].get(topic, frozenset())) for name in names)
+    assert kept == sum(min(size, least + (number < one_more)) for number, size in enumerate(sizes))
+
+
+def test_the_cost_grows_with_the_partitions_not_with_partitions_times_members() -> None:
+    topic, names = TOPICS[0], [f"m{number}" for number in range(50)]
+    subscriptions = {name: {topic} for name in names}
+    before = Counted(assign(subscriptions, {topic: range(500)}, {}))
+    assert assign(subscriptions, {topic: range(500)}, before) == before
+    assert before.looks == len(names)
