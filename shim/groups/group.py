@@ -68,7 +68,7 @@ class Group(GroupSummary, Protocol):
 
     @property
     def timer_weight(self) -> int:
-        """Cost of the rule of one timer, roughly: 1 for each topic that it may look at, and for eight members."""
+        """Cost of the rule of one timer in microseconds, roughly, with its topics and members."""
 
     @property
     def is_simple(self) -> bool:

@@ -487,31 +487,36 @@ class GroupService:
         # A cost, not a time: a replay of the journal has to fire the same timers.
         rest = FIRED_AT_ONCE
         while rest > 0 and (timer := self.timers.pop(now)) is not None:
+            shard = self.shards[timer.partition]
             try:
-                rest -= self._fire(timer, now)
+                if isinstance(timer.kind, ShardTimer):
+                    rest -= self._fire(shard, timer, now)
+                else:
+                    group = shard.groups[timer.group_id]
+                    rest -= _ANY_TIMER + group.timer_weight
+                    group.fire(timer, now)
             except Exception as error:
                 raise TimerFailed(timer) from error
+            if timer.deadline <= now:
+                # The rule wants to go on at the next tick.
+                return
 
-    def _fire(self, timer: Timer, now: float) -> int:
-        """Run the rule of a timer; return its cost, or all of it if the rule wants to go on at the next tick."""
-        shard, cost = self.shards[timer.partition], _ANY_TIMER
+    def _fire(self, shard: Shard, timer: Timer, now: float) -> int:
+        """Run the rule of a timer of a partition; return its cost."""
+        cost = _ANY_TIMER
         if timer.kind is ShardTimer.TRANSACTION:
             if self.coordinator is not None:
                 cost += _MARKER * len(shard.transactions[timer.group_id].partitions)
                 self.coordinator.time_out(shard, timer.group_id, now)
-        elif timer.kind is ShardTimer.OFFSET_EXPIRY:
+        else:
             cost += min(shard.offsets.count + len(shard.groups) + len(shard.transactions), offsets.LOOKS_AT_ONCE)
             if offsets.expire(shard, now):
                 shard.arm(timer, now)
-                return FIRED_AT_ONCE
+                return cost
             offsets.schedule_expiry(shard, now)
             if self.coordinator is not None:
                 self.coordinator.expire_ids(shard, now)
-        else:
-            group = shard.groups[timer.group_id]
-            cost += group.timer_weight
-            group.fire(timer, now)
-        return FIRED_AT_ONCE if timer.deadline <= now else cost
+        return cost
 
 
 def _delete(shard: Shard, group_id: str) -> ErrorCode:

@@ -21,8 +21,11 @@ from kafka_shim.broker.share_partition import SharePartition
 from kafka_shim.broker.transactions import Transactions
 from kafka_shim.cli import cli
 from kafka_shim.groups import regex
+from kafka_shim.groups.classic.kind import Classic
 from kafka_shim.groups.consumer import patterns, target
+from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.migration import conversion
+from kafka_shim.groups.epochs.group import EpochGroup
 from kafka_shim.groups.service import GroupService
 from kafka_shim.persistence import postgres, sqlite, store
 from kafka_shim.persistence.memory import MemoryStore
@@ -187,7 +190,9 @@ def serves_bystander(session: Any, *_: Any) -> bool:
 def inject(every: int, seed: int) -> None:
     """Let code raise from now on."""
     faults = Faults(every, seed)
-    faults.into(GroupService, "_fire", lambda _, timer, now: timer.partition == PARTITION)
+    faults.into(GroupService, "_fire", lambda _, shard, timer, now: timer.partition == PARTITION)
+    for of_kind in (Classic, ConsumerGroup, EpochGroup):
+        faults.into(of_kind, "fire", lambda _, timer, now: timer.partition == PARTITION)
     faults.into(FetchApi, "_response")
     faults.into(ShareFetchApi, "_answer")
     faults.into(Endpoint, "decode", lambda _, frame, *rest: PROTECTED.encode() in frame)
