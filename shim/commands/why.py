@@ -79,7 +79,7 @@ class Moment(ParamType[float]):
 @offsets_option
 @click.option("--follow", is_flag=True, help="With --kafka: go on with each rebalance as it happens, until Ctrl-C.")
 @click.option("--since", type=Moment(), help="From this time on: 14:02, an ISO time, or 10m for ten minutes ago.")
-@click.option("--until", type=Moment(), help="Leave out what came after this time.")
+@click.option("--until", type=Moment(), help="Leave out the events after this time.")
 @click.option("--last", type=Whole(1), help="Show the last N rebalances in full.")
 @click.option("--brief", is_flag=True, help="One line for each rebalance.")
 @click.option("--json", "as_json_", is_flag=True, help="Print JSON.")
@@ -262,7 +262,7 @@ def _groups(traces: Sequence[Path], control: str | None) -> list[str]:
 
 
 def _but(missing: Missing) -> str:
-    """Return a clause about what is missing in traces; empty if that is nothing."""
+    """Return a clause about the gaps of traces; empty without any."""
     return f", but {', and '.join(missing.sentences)}" if missing.sentences else ""
 
 

@@ -74,7 +74,7 @@ def invalid(
 
     match error:
         case msgspec.ValidationError() if len(str(error)) > _LONGEST:
-            # It quotes the body, and what follows compares it with names.
+            # It quotes the body, and is compared with names below.
             return Problem(400, "INVALID_REQUEST", readable(str(error), _LONGEST))
         case msgspec.ValidationError():
             if (choices := _choices(body_type)) and _OF_CHOICE.fullmatch(str(error)):

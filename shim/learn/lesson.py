@@ -121,7 +121,7 @@ def parse(text: str, name: str) -> Lesson:
 
 
 def _step(section: str, line: int) -> Step:
-    """Parse a step whose heading is on this line of the file."""
+    """Parse a step with its heading on this line of the file."""
     title, _, body = section.partition("\n")
     blocks = _BLOCK.findall(body)
     if len(blocks) != 1:

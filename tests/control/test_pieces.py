@@ -1,4 +1,4 @@
-"""A long answer is encoded in pieces, and is what a short one would be."""
+"""A long answer is encoded in pieces, with the same bytes as a short one."""
 
 import json
 from typing import Any

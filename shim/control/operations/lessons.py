@@ -35,7 +35,7 @@ class Lessons(Answer, kw_only=True):
 
 
 class LessonOption(Answer, kw_only=True):
-    """An answer for a reader to choose. `right` if it is what happened; else `reply` is the reason against it."""
+    """An answer for a reader to choose. `right` if it did happen; else `reply` is the reason against it."""
 
     text: str
     reply: str
