@@ -225,7 +225,7 @@ class LabWorkbench(TopicData, Workbench):
         assert self.clock is not None
         async with self._advancing:
             end = self.clock() + seconds
-            while self.clock() < end:
+            while self.clock() < end or self.next_due() <= end:
                 turn = trio.current_time() + STEP_SECONDS
                 while (due := self.next_due()) <= end and trio.current_time() < turn:
                     self.clock.put(due)

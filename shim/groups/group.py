@@ -66,9 +66,8 @@ class Group(GroupSummary, Protocol):
     def weight(self) -> int:
         """Number of members, of their topics and of their partitions in a description, roughly."""
 
-    @property
-    def timer_weight(self) -> int:
-        """Cost of the rule of one timer in microseconds, roughly, with its topics and members."""
+    def timer_weight(self, timer: Timer) -> int:
+        """Return the cost of the rule of a due timer, in microseconds, roughly."""
 
     @property
     def is_simple(self) -> bool:

@@ -321,9 +321,9 @@ class GroupService:
     def list(
         self, states: Sequence[str], types: Sequence[str], group_ids: Sequence[str] | None = None
     ) -> ListGroupsResponse:
-        """List groups: those of `group_ids` that there are, or all; COORDINATOR_LOAD_IN_PROGRESS (14), instead of all,
+        """List groups: those of `group_ids` that there are, or all; COORDINATOR_LOAD_IN_PROGRESS (14) without groups
         while a partition is loading."""
-        if self.is_loading and group_ids is None:
+        if self.is_loading:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         state_filter = {state.strip().lower() for state in states}
         # As in Kafka, spaces around a state are dropped, but not around a type.
@@ -487,13 +487,13 @@ class GroupService:
         # A cost, not a time: a replay of the journal has to fire the same timers.
         rest = FIRED_AT_ONCE
         while rest > 0 and (timer := self.timers.pop(now)) is not None:
-            shard = self.shards[timer.partition]
             try:
+                shard = self.shards[timer.partition]
                 if isinstance(timer.kind, ShardTimer):
                     rest -= self._fire(shard, timer, now)
                 else:
                     group = shard.groups[timer.group_id]
-                    rest -= _ANY_TIMER + group.timer_weight
+                    rest -= _ANY_TIMER + group.timer_weight(timer)
                     group.fire(timer, now)
             except Exception as error:
                 raise TimerFailed(timer) from error

@@ -64,8 +64,7 @@ class Lottery:
     def size(self) -> int:
         return len(self.members)
 
-    @property
-    def timer_weight(self) -> int:
+    def timer_weight(self, timer: Timer) -> int:
         return self.size
 
     @property

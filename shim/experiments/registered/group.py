@@ -95,8 +95,7 @@ class RegisteredGroup:
     def weight(self) -> int:
         return self.size
 
-    @property
-    def timer_weight(self) -> int:
+    def timer_weight(self, timer: Timer) -> int:
         return len(self.members) // 8
 
     def owned(self) -> dict[str, set[int]]:

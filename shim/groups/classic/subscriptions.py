@@ -76,6 +76,8 @@ class Subscriptions:
     def union(self, protocol_type: str | None, protocol: str | None) -> Topics | None:
         """Return all topics in the members' metadata for the selected protocol; None if some cannot be read. Metadata
         of other types than "consumer" has none."""
+        if not self._members and self._read:
+            self._forget()
         if protocol_type != CONSUMER or protocol is None:
             return NO_TOPICS
         offered = {member.metadata_for(protocol) for member in self._members.values()}

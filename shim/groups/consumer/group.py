@@ -176,9 +176,8 @@ class ConsumerGroup(RevokingGroup[Member, Partitions]):
         topics = sum(self.subscriptions.names.values())
         return len(self.members) + topics + sum(map(len, self.target_owners.values()))
 
-    @property
-    def timer_weight(self) -> int:
-        return super().timer_weight + len(self.subscriptions.names)
+    def timer_weight(self, timer: Timer) -> int:
+        return super().timer_weight(timer) + len(self.subscriptions.names)
 
     @property
     def is_in_shard(self) -> bool:

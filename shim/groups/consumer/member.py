@@ -237,8 +237,6 @@ class Subscriptions:
             self.names.update(new.topic_names)
             if new.topic_regex:
                 self.patterns[new.topic_regex] += 1
-        if self.views is not None and old is not None and old.topic_regex and old.topic_regex not in self.patterns:
-            self.views.forget(old.topic_regex)
         if (len(self.names), len(self.patterns)) != counts:
             self.topics = None
 
@@ -247,6 +245,8 @@ class Subscriptions:
         self.topics = None
         if resolved is None:
             self.resolved.pop(pattern, None)
+            if self.views is not None:
+                self.views.forget(pattern)
         else:
             self.resolved[pattern] = resolved
 

@@ -3,9 +3,8 @@
 A heartbeat with a new pattern is answered at once, and all patterns of the group are resolved right after it. They are
 resolved again when topics have changed or `group.consumer.regex.refresh.interval.ms` has passed, but never twice within
 `LEAST_INTERVAL_MS`. A result counts only for patterns with subscribers left; topics created during a resolution are
-noticed at the next one. Records that are too large together are dropped, and the next change of a member has the
-patterns resolved again. After Kafka's `maybeUpdateRegularExpressions` and `handleRegularExpressionsResult` of 4.2
-(semantics 4.7), which use another thread.
+noticed at the next one. Records that are too large together are dropped, as in Kafka. After its
+`maybeUpdateRegularExpressions` and `handleRegularExpressionsResult` of 4.2 (semantics 4.7), which use another thread.
 """
 
 from __future__ import annotations
@@ -194,10 +193,10 @@ class Resolution:
         new_pattern: str | None = None
         # Patterns may have lost their last subscriber during the computation.
         written = {pattern: each for pattern, each in result.items() if pattern in subscriptions.patterns}
-        if shard.topic_rights is not None:
-            written = self._all_seen(shard.topic_rights, written)
         if not self._has_room(written):
             return
+        if shard.topic_rights is not None:
+            written = self._all_seen(shard.topic_rights, written)
         for pattern, resolution in written.items():
             earlier = subscriptions.resolved.get(pattern)
             if (

@@ -152,8 +152,7 @@ class EpochGroup(ABC, Generic[_M, _A]):
     def weight(self) -> int:
         return self.size
 
-    @property
-    def timer_weight(self) -> int:
+    def timer_weight(self, timer: Timer) -> int:
         return len(self.members) // 8
 
     @property

@@ -28,6 +28,7 @@ from kafka_shim.groups.share import assignor, records
 from kafka_shim.groups.share.persister import UNINITIALIZED, Place, SharePersister
 from kafka_shim.groups.share.records import Initialized, Member, Start
 from kafka_shim.groups.share.states import GroupState
+from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.records import (
     ShareGroupCurrentMemberAssignmentValue,
     ShareGroupMemberMetadataValue,
@@ -72,9 +73,8 @@ class ShareGroup(EpochGroup[Member, Partitions]):
     def weight(self) -> int:
         return len(self.members) + sum(self.topic_names.values()) + sum(map(count, self.targets.values()))
 
-    @property
-    def timer_weight(self) -> int:
-        return super().timer_weight + len(self.topic_names)
+    def timer_weight(self, timer: Timer) -> int:
+        return super().timer_weight(timer) + len(self.topic_names)
 
     @property
     def is_assignment_pending(self) -> bool:

@@ -147,3 +147,19 @@ def test_the_view_of_a_pattern_without_subscribers_is_forgotten() -> None:
     assert member.full(subscribed_topic_names=None, subscribed_topic_regex="tb").error_code == 0
     assert views.knows("m0", ANONYMOUS, "tb")
     assert not views.knows("m0", ANONYMOUS, "ta")
+
+
+def test_a_static_member_that_comes_back_keeps_the_view_of_its_pattern() -> None:
+    cluster = Restricted(ta=2, tb=2, other=1)
+    member = cluster.consumer("s1", regex="t.*", instance_id="i")
+    member.join(subscribed_topic_names=None)
+    cluster.advance(0)
+    member.obey()
+    assert member.heartbeat(member_epoch=-2).error_code == 0
+    again = cluster.consumer("s2", regex="t.*", instance_id="i")
+    again.join(subscribed_topic_names=None)
+    cluster.create("unrelated", 1)
+    # The other member computes the target before the next heartbeat of the static one.
+    assert cluster.consumer("b", "other").join().error_code == 0
+    again.obey()
+    assert sorted(again.assigned) == [("ta", 0), ("ta", 1), ("tb", 0), ("tb", 1)]
