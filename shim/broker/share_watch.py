@@ -107,8 +107,7 @@ class ShareWatch:
             self._limits, self._committed = limits, committed
             self._changed = dict.fromkeys(self._session.topics)
         for spot in list(self._changed):
-            if not self._look_at(spot, now):
-                self._late[spot] = None
+            self._look_at(spot, now)
             self._changed.pop(spot, None)
         if not self._changed:
             # An empty dict keeps the memory of its largest size.
@@ -148,19 +147,22 @@ class ShareWatch:
         at = bisect_left(in_order, first, key=place)
         return in_order[at:] + in_order[:at]
 
-    def _look_at(self, spot: Spot, now: float) -> bool:
-        """Look at a partition, or return False: a search in its log has to wait."""
+    def _look_at(self, spot: Spot, now: float) -> None:
+        """Look at a partition, or later, if a search in its log has to wait."""
         if self.is_ended and not self.waiting:
-            return True
+            return
         partition, shared = self._partitions.find(self._session, spot, self._limits, now)
         if shared is None:
-            return False
+            self.errors.pop(spot, None)
+            self._unwatch(spot)
+            self._late[spot] = None
+            return
         if partition is None or isinstance(shared, PartitionError):
             if spot in self._watched:
                 self._unwatch(spot)
             if isinstance(shared, PartitionError):
                 self.errors[spot] = shared
-            return True
+            return
         self.errors.pop(spot, None)
         watched = partition.log, shared
         if self._watched.get(spot) != watched:
@@ -178,7 +180,6 @@ class ShareWatch:
             self.full.add(spot)
         else:
             self.full.discard(spot)
-        return True
 
     def _unwatch(self, spot: Spot) -> None:
         self.readable_bytes -= self.readable.pop(spot, 0)

@@ -7,7 +7,7 @@ import pytest
 from kafka_shim.apis.share_fetch import FetchPartition, FetchTopic, ForgottenTopic
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.log import PartitionLog
-from kafka_shim.broker.share_partitions import SharePartitions
+from kafka_shim.broker.share_partitions import PartitionError, SharePartitions
 from kafka_shim.groups.interface import PARKED
 from kafka_shim.groups.share.persister import Place
 
@@ -229,3 +229,19 @@ def test_an_empty_log_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     ((_, answer),) = cluster.replies()
     assert acquired(answer) == [(4, 0, 0, 1)]
     assert searched == [cluster.topic.partitions[index].log for index in range(5)]
+
+
+def test_partitions_that_can_be_read_again_are_no_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, searched = by_duration(5, monkeypatch)
+    find = SharePartitions.find
+
+    def moving(partitions: SharePartitions, session: object, spot: tuple[bytes, int], *_: object) -> object:
+        return cluster.topic.partitions[spot[1]], PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    monkeypatch.setattr(SharePartitions, "find", moving)
+    member = cluster.member("a", *range(5))
+    assert [each.error_code for topic in member.fetch().responses for each in topic.partitions] == [6] * 5
+    monkeypatch.setattr(SharePartitions, "find", find)
+    answer = member.fetch(max_wait_ms=0)
+    assert [each.error_code for topic in answer.responses for each in topic.partitions] == [0]
+    assert len(searched) == 1
