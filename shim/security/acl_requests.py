@@ -31,8 +31,8 @@ _PERMISSIONS: Final = frozenset({_ANY, DENY, ALLOW})
 
 MAX_LOOKS: Final = 50_000
 """The filters of a DeleteAcls look at so many ACLs together, and the last one at all: other clients wait for them."""
-_LOOKS_OF_MATCH: Final = 4
-"""The looks that take as long as an ACL in the answer."""
+_BYTES_OF_LOOK: Final = 25
+"""Bytes of an ACL in the answer that take as long as a look."""
 _NO_ROOM: Final = f"All ACLs together would need more than {MAX_BYTES} bytes."
 _TOO_MANY_LOOKS: Final = f"The filters before this one have looked at more than {MAX_LOOKS} ACLs."
 
@@ -131,7 +131,7 @@ def delete_acls(request: DeleteAclsRequest, authorizer: Authorizer) -> DeleteAcl
         else:
             acls = [acl for acl in every if _matches(each, acl)]
             looks += len(every)
-        looks += _LOOKS_OF_MATCH * len(acls)
+        looks += sum(acl.size for acl in acls) // _BYTES_OF_LOOK
         matching.update(acls)
         results.append(DeleteAclsFilterResult(matching_acls=[DeleteAclsMatchingAcl(0, None, *acl) for acl in acls]))
     if matching:

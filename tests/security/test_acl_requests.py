@@ -83,3 +83,10 @@ def test_a_filter_of_one_acl_looks_at_no_other(monkeypatch: pytest.MonkeyPatch) 
     assert errors(answer) == [0] * 51
     assert answer.filter_results[50].matching_acls[0].resource_name == "t1"
     assert len(made.all()) == 99
+
+
+def test_long_names_in_answers_count_as_more_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acl_requests, "MAX_LOOKS", 1000)
+    made = authorizer(acl("x" * 20_000, READ))
+    answer = delete_acls(DeleteAclsRequest([of_anybody("x" * 20_000)] * 5), made)
+    assert errors(answer) == [0, 0, *[ErrorCode.POLICY_VIOLATION] * 3]
