@@ -105,8 +105,7 @@ class Catalogue:
         """Create the missing declared topics, then those that clients request, until cancelled. Raises StoreError for
         a store of a newer release."""
         await self._change(lambda draft: open_as(self._release, draft))
-        for refusal in (await self._make(declared)).values():
-            raise refusal
+        await self._make(declared)
         task_status.started()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._serve_changes)
@@ -198,7 +197,8 @@ class Catalogue:
     async def _make_wanted(self, names: Sequence[str]) -> None:
         what = f"topic {names[0]}" if len(names) == 1 else f"topic {names[0]} and {len(names) - 1} more"
         try:
-            refused = await self._make(dict.fromkeys(names, -1))
+            refused: dict[str, TopicError] = {}
+            await self._make(dict.fromkeys(names, -1), refused)
         except StoreError as error:
             log.error("not created, %s: %s", what, error)
             await trio.sleep(RETRY_SECONDS)
@@ -208,22 +208,26 @@ class Catalogue:
             for name, refusal in islice(refused.items(), MOST_REFUSED):
                 log.warning("topic %s, which a client requested, is not created: %s", name, refusal.message)
 
-    async def _make(self, counts: Mapping[str, int]) -> dict[str, TopicError]:
-        """Create the missing topics of these numbers of partitions; return the refusals by name."""
+    async def _make(self, counts: Mapping[str, int], refused: dict[str, TopicError] | None = None) -> None:
+        """Create the missing topics of these numbers of partitions. Raises TopicError, with none of them created,
+        unless `refused` takes the refusals by name."""
 
-        def declare(draft: Topics) -> dict[str, TopicError]:
+        def declare(draft: Topics) -> None:
             # Clients may find their coordinator through any process, so every process shows the topic from the start.
             draft.ensure_offsets_topic()
-            refused = {}
+            if refused is not None:
+                # The store may have refused the draft before.
+                refused.clear()
             for name, partitions in counts.items():
                 try:
                     if draft.named(name) is None:
                         draft.declare(name, partitions)
                 except TopicError as error:
+                    if refused is None:
+                        raise
                     refused[name] = error
-            return refused
 
-        return await self._change(declare)
+        await self._change(declare)
 
     async def _change(self, rule: Callable[[Topics], _Result]) -> _Result:
         async with self._one_at_a_time:

@@ -224,6 +224,7 @@ class Exchange:
                     self.response = response
                 divided = endpoint.divided
                 if divided is not None and divided.merge is not None:
+                    _add_endpoints(self.response, response)
                     long.keep(getattr(response, divided.answers), outbox.required_batch)
                 else:
                     long.add(endpoint.encode_part(endpoint.shape(response, endpoint.version)), outbox.required_batch)
@@ -496,6 +497,13 @@ class HugeExchange(Exchange):
             self._refuse_long()
             return
         super().answer(self.response, 0, now)
+
+
+def _add_endpoints(whole: Any, part: Any) -> None:
+    """Add the addresses of new leaders in the answer to a part (KIP-951), each node once."""
+    if part is not whole and getattr(part, "node_endpoints", None):
+        nodes = {each.node_id for each in whole.node_endpoints}
+        whole.node_endpoints += [each for each in part.node_endpoints if each.node_id not in nodes]
 
 
 class _Encoding:

@@ -36,4 +36,8 @@ def list_transactions_parts(
 def _listing(request: _Request, call: Exchange, ids: Sequence[Any]) -> Iterator[_Request]:
     for at in range(0, len(ids), LISTED):
         call.common[:] = ids[at : at + LISTED]
+        is_last = call.groups.is_loading
         yield request
+        if is_last:
+            # The error of the last part is that of the answer.
+            return

@@ -32,7 +32,7 @@ from kafka_shim.server.connection import State, Transport
 from kafka_shim.server.delays import Delays
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.node import Node
-from kafka_shim.server.session import Session, _LongFrame
+from kafka_shim.server.session import LONG_FRAME, Session, _LongFrame
 from kafka_shim.server.table import Endpoint
 
 if TYPE_CHECKING:
@@ -185,15 +185,21 @@ class SecuredSession(Session):
         if login is None:
             super()._serve(frame, now, turn)
         elif login.state is not _COMPLETE:
+            self._drop_count(frame)
             self._authenticate(login, frame, now)
         else:
             key = int.from_bytes(frame[:2], signed=True)
             if key == _HANDSHAKE and login.may_begin_again(now):
+                self._drop_count(frame)
                 self._handshake(login, frame)
             elif self._ends <= now and key != _HANDSHAKE:
                 self.refuse("its session has ended, and it has not authenticated again")
             else:
                 super()._serve(frame, now, turn)
+
+    def _drop_count(self, frame: bytes) -> None:
+        if len(frame) > LONG_FRAME and self.node.parts is not None:
+            self.node.parts.drop_request(self)
 
     # Before the authentication is complete
 

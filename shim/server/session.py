@@ -43,6 +43,8 @@ PIPELINED: Final = 0.001
 """Seconds for which the pipelined requests of a client are served before those of others."""
 LONG_FRAME: Final = 64 * 1024
 """Longer requests take turns with those that are answered part by part, and are not decoded before."""
+_LONG_UNFINISHED: Final = LONG_FRAME + 4
+"""The same with the four bytes of their length."""
 HUGE_FRAME: Final = 512 * 1024
 """A longer request is decoded, served and answered in three turns: clients name all their partitions in one. The next
 one is decoded after that, since a decoded one takes many times its bytes."""
@@ -362,7 +364,7 @@ class Session:
             self._waiting = _NOTHING
             unfinished = len(self._splitter.unfinished)
             self.state = _READING if unfinished else _READY
-            if unfinished > LONG_FRAME and self.node.parts is not None:
+            if unfinished > _LONG_UNFINISHED and self.node.parts is not None:
                 self.node.parts.count_request(self, unfinished)
             if self.transport.paused:
                 self.transport.resume()
@@ -388,7 +390,9 @@ class Session:
         parts = self.node.parts
         if parts is None or frame[:2] == _PRODUCE or (len(frame) <= HUGE_FRAME and parts.begin()):
             return False
+        self.state = _BUSY
         parts.add(_LongFrame(self, frame))
+        parts.count_request(self, len(frame))
         return True
 
     def serve_in_turn(self, turn: _LongFrame, frame: bytes, now: float) -> bool:
@@ -420,7 +424,6 @@ class Session:
         node = self.node
         if len(frame) > LONG_FRAME:
             if turn is None and self._must_wait(frame):
-                self.state = _BUSY
                 return
             if node.parts is not None:
                 node.parts.drop_request(self)

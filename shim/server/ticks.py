@@ -169,7 +169,8 @@ class Ticks:
                 await trio.sleep_forever()
             if self._stood_still():
                 await trio.sleep(READING)
-            if self.wake_at <= self._clock():
+            # A retry does not wait for a clock that stands still.
+            if self._retry_at < inf or self.wake_at <= self._clock():
                 self.fire(self._clock())
 
     def rearm(self) -> None:

@@ -12,7 +12,7 @@ import trio.testing
 
 from kafka_shim.apis.releases import DEFAULT_RELEASE
 from kafka_shim.broker.settings import Settings
-from kafka_shim.broker.topics import Node, Topics
+from kafka_shim.broker.topics import Node, TopicError, Topics
 from kafka_shim.persistence.store import Documents, SharedStore
 from kafka_shim.server import catalogue
 from kafka_shim.server.failures import Failures
@@ -127,6 +127,15 @@ async def test_one_refused_topic_keeps_no_other_from_being_created(caplog: pytes
         assert topics.named("a_b") is None
         nursery.cancel_scope.cancel()
     assert "topic a_b, which a client requested, is not created: Topic 'a_b' collides" in caplog.text
+
+
+async def test_a_refused_topic_of_the_command_line_creates_none() -> None:
+    store = Kept()
+    shared, topics = shared_topics(store)
+    with pytest.raises(TopicError, match="collides"):
+        await shared.run({"a.b": 1, "a_b": 1, "c": 1})
+    assert topics.named("c") is None
+    assert topics.named("a.b") is None
 
 
 async def test_no_more_topics_wait_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:

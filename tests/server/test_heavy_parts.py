@@ -29,6 +29,7 @@ from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, Produc
 from kafka_shim.apis.share_group_describe import ShareGroupDescribeRequest
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker import produce
 from kafka_shim.conformance.record_batch import record_batch
 from kafka_shim.groups.outbox import Outbox
@@ -157,6 +158,16 @@ def test_a_group_that_goes_while_others_are_listed_is_not_listed(monkeypatch: py
     listed = wire.answer(ListGroupsResponse, 5)[1]
     assert listed.error_code == 0
     assert [group.group_id for group in listed.groups] == first
+
+
+def test_a_load_while_groups_are_listed_is_the_error_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = served()
+    monkeypatch.setattr(listings, "LISTED", 1)
+    turns, groups = Turns(wire), wire.cluster.nodes[1].groups
+    wire.receive(request(ListGroupsRequest(), 5))
+    groups._loading.add(7)
+    turns.all()
+    assert wire.answer(ListGroupsResponse, 5)[1].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def test_a_part_with_too_long_an_answer_ends_the_connection(

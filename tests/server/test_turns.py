@@ -67,7 +67,7 @@ def test_client_with_the_longest_request_on_its_way_loses_its_connection_beyond_
     assert waiting.begin()
     for each in (first, later):
         each.receive(LONG_REQUEST[-1:])
-    assert waiting.request_bytes == 2 * (len(LONG_REQUEST) - 1)
+    assert waiting.request_bytes == 2 * (len(LONG_REQUEST) - 4)
     waiting.all()
     assert waiting.request_bytes == 0
     assert len(first.answers()) == len(later.answers()) == 1
@@ -79,6 +79,25 @@ def test_long_request_of_a_client_that_goes_is_counted_no_longer() -> None:
     wire.receive(LONG_REQUEST[:-1])
     assert waiting.request_bytes == len(LONG_REQUEST) - 1
     wire.close()
+    assert waiting.request_bytes == 0
+
+
+def test_long_request_that_comes_as_a_whole_counts_while_it_waits() -> None:
+    wire = Wire(cluster())
+    waiting = Turns(wire)
+    assert waiting.begin()
+    wire.receive(LONG_REQUEST)
+    assert waiting.request_bytes == len(LONG_REQUEST) - 4
+    waiting.all()
+    assert waiting.request_bytes == 0
+
+
+def test_request_at_the_limit_is_not_counted() -> None:
+    wire = Wire(cluster())
+    waiting = Turns(wire)
+    heartbeat = request(HeartbeatRequest("g", 1, "m"), 3)[4:]
+    limit = frame(heartbeat + bytes(session.LONG_FRAME - len(heartbeat)))
+    wire.receive(limit[:-1])
     assert waiting.request_bytes == 0
 
 

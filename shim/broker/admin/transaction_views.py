@@ -85,7 +85,7 @@ class TransactionViews:
             except RegexError:
                 response.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
                 return response
-        if ids is None and self._groups.is_loading:
+        if self._groups.is_loading:
             response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return response
         filters = _Filters(
