@@ -47,4 +47,4 @@ def test_code_that_raises_costs_one_client_and_no_bystander(tmp_path: Path, stor
     plan = Plan(store=store, seed=SEED, tls=tls, faults=20, **LENGTH)
     summary = fuzzed(plan, tmp_path)
     # Timers, the ends of ticks, flushes, encoders and decoders, among others.
-    assert {"fire", "settle", "flush", "body", "decode"} <= summary["injected"].keys(), summary
+    assert {"_fire", "settle", "flush", "body", "decode"} <= summary["injected"].keys(), summary
