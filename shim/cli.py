@@ -252,7 +252,7 @@ _log_level: Final = click.option(
     type=click.Choice(RELEASES),
     default=DEFAULT_RELEASE,
     show_default=True,
-    help="Serve exactly the API versions of this Kafka release.",
+    help="Serve the versions, features, rules and records of this Kafka release.",
 )
 @click.option(
     "--experimental",

@@ -32,7 +32,8 @@ def tables(matrix: Mapping[str, Any]) -> str:
         counts = ", ".join(f"{client} {counted_clients(cases).text}" for client, cases in run["clients"].items())
         lines += [
             "",
-            f"Scenarios that clients passed of those run, {run['protocol']} protocol, on {run['target']}: {counts}.",
+            f"Scenarios that clients passed of those run, {run['protocol']} protocol, on {run['target']},"
+            f" {run['date']}: {counts}.",
         ]
     return "\n".join(lines)
 
