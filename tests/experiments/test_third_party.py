@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kafka_shim.groups.group import Group
 from kafka_shim.lab.simulator import Simulation
 from kafka_shim.testing import CoordinatorServer
 
@@ -96,6 +97,22 @@ def test_a_package_adds_a_request_and_a_kind_with_records_that_survive_a_restart
     assert sum(map(int, loaded)) == 1
     with served(site, *store, "--experimental", "lottery", "--experimental", "designs") as address:
         assert enter(site, address, then[0]) == then[1]
+
+
+def test_the_group_of_the_page_has_all_that_a_group_must_have() -> None:
+    group = "\n\n".join(blocks("python")).partition("class Lottery:")[2].partition("\ndef enter(")[0]
+    of_groups = {name for kind in Group.__mro__ for name in (*vars(kind), *getattr(kind, "__annotations__", ()))}
+    assert [
+        name for name in sorted(of_groups) if not name.startswith("_") and not re.search(rf"\b{name}\b", group)
+    ] == []
+
+
+def test_a_session_of_the_page_ends(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(site))
+    with CoordinatorServer(experimental=["lottery"]) as server:
+        assert enter(site, server.bootstrap, ["ann"]) == "draw 1: ann wins\n"
+        server.clock.advance(3601)
+        assert server.group("fair").now.state == "Empty"
 
 
 def test_a_server_of_a_test_and_a_simulation_serve_it_too(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
