@@ -87,10 +87,7 @@ def alter_users(request: AlterUserScramCredentialsRequest, users: Users) -> Alte
             accepted[each.name] = each
     for each in _without_room(accepted.values(), users.scram_sizes()):
         del accepted[each.name]
-        refused[each.name] = (
-            ErrorCode.POLICY_VIOLATION,
-            f"All credentials together would need more than {MAX_BYTES} bytes.",
-        )
+        refused[each.name] = ErrorCode.POLICY_VIOLATION, _NO_ROOM
     if accepted:
         users.change_scram({(each.name, each.mechanism): _credential_of(each) for each in accepted.values()})
     return AlterUserScramCredentialsResponse(

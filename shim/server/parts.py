@@ -55,24 +55,25 @@ _TAKEN: Final = _Taken()
 
 
 class _Bytes:
-    """The bytes that each client takes; `total` is their sum."""
+    """The bytes that each client takes for `what`; `total` is their sum."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
         self.total = 0
+        self._what = what
         self._of: dict[Connection, int] = {}
 
-    def put(self, client: Connection, size: int) -> None:
+    def put(self, client: Connection, size: int, most: int) -> None:
+        """Count the bytes of a client; beyond `most` in all, clients lose their connections, the largest first."""
         self.total += size - self._of.get(client, 0)
         self._of[client] = size
+        while self.total > most:
+            largest = max(self._of, key=self._of.__getitem__)
+            size = self._of[largest]
+            self.drop(largest)
+            largest.refuse(f"{size} bytes of {self._what} more than {most}")
 
     def drop(self, client: Connection) -> None:
         self.total -= self._of.pop(client, 0)
-
-    def drop_largest(self) -> tuple[Connection, int]:
-        largest = max(self._of, key=self._of.__getitem__)
-        size = self._of[largest]
-        self.drop(largest)
-        return largest, size
 
 
 class Parts:
@@ -83,8 +84,8 @@ class Parts:
         self._settle = settle
         self._exchanges: deque[LongExchange] = deque()
         self._added = trio.Event()
-        self._answers = _Bytes()
-        self._requests = _Bytes()
+        self._answers = _Bytes("an answer, the longest while all that clients have to read takes")
+        self._requests = _Bytes("a request, the longest while all that are not served yet take")
         self.huge: Callable[[], Call | None] = lambda: None
         """Returns the last huge exchange that was decoded; None if it has gone."""
 
@@ -110,13 +111,7 @@ class Parts:
         if not size:
             self.release(client)
             return
-        self._answers.put(client, size)
-        while self.answer_bytes > MAX_HELD_BYTES:
-            largest, size = self._answers.drop_largest()
-            largest.refuse(
-                f"{size} bytes of an answer, the longest while all that clients have to read takes more than"
-                f" {MAX_HELD_BYTES}"
-            )
+        self._answers.put(client, size, MAX_HELD_BYTES)
 
     @property
     def answer_bytes(self) -> int:
@@ -130,13 +125,7 @@ class Parts:
 
     def count_request(self, client: Connection, size: int) -> None:
         """Count the memory of this client's long request, so many bytes by now, until `drop_request`."""
-        self._requests.put(client, size)
-        while self.request_bytes > MAX_COMING_BYTES:
-            largest, size = self._requests.drop_largest()
-            largest.refuse(
-                f"{size} bytes of a request, the longest while all that are not served yet take more than"
-                f" {MAX_COMING_BYTES}"
-            )
+        self._requests.put(client, size, MAX_COMING_BYTES)
 
     def drop_request(self, client: Connection) -> None:
         """Count the long request of this client no longer: it is served, or its connection has ended."""

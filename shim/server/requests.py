@@ -42,7 +42,7 @@ from kafka_shim.broker.produce import Entry
 from kafka_shim.groups.interface import PARKED, TransactionSupportedOperation
 from kafka_shim.security.operations import Operation, Resource
 from kafka_shim.security.token_requests import OFF, create_token, describe_tokens, expire_token, renew_token
-from kafka_shim.server import handlers, listings, share
+from kafka_shim.server import handlers, listings, share, topic_parts
 from kafka_shim.server.division import Divided, by
 from kafka_shim.server.rows import NOBODY, Concern, Names, Row, Sender
 
@@ -204,14 +204,14 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication")),
     ApiKey.API_VERSIONS: Row(handlers.api_versions),
     ApiKey.METADATA: Row(handlers.metadata, (topics(DESCRIBE, lambda r: _named(r.topics or ())),),
-        divided=Divided(handlers.metadata_parts, "topics")),
+        divided=Divided(topic_parts.metadata_parts, "topics")),
     ApiKey.DESCRIBE_CLUSTER: Row(lambda r, c: c.broker.metadata.describe_cluster(r), (cluster(DESCRIBE),)),
     ApiKey.PRODUCE: Row(
         lambda r, c: c.broker.produce(
             r, c, c.arrived, by_topic_id=c.version >= 13, zstd_allowed=c.version >= 7, with_leaders=c.version >= 10,
             supported_operation=_of_produce(c.version), entry=c.common),
         (transaction(WRITE), topics(WRITE, lambda r: _named(r.topic_data))),
-        divided=Divided(handlers.produce_parts, "responses", handlers.produced_topics, Entry)),
+        divided=Divided(topic_parts.produce_parts, "responses", topic_parts.produced_topics, Entry)),
     ApiKey.FETCH: Row(
         lambda r, c: c.broker.fetches.fetch(r, c, c.arrived, by_topic_id=c.version >= 13, with_leaders=c.version >= 16),
         (topics(READ, lambda r: [t.topic or t.topic_id for t in r.topics]),)),
@@ -224,7 +224,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         (group(READ, _share_group), topics(READ, lambda r: [t.topic_id for t in r.topics])),
         lambda r: Sender(r.member_id or ""), feature=SHARE_VERSION),
     ApiKey.LIST_OFFSETS: Row(handlers.list_offsets, (topics(DESCRIBE),),
-        divided=Divided(handlers.list_offsets_parts, "topics", handlers.listed_topics)),
+        divided=Divided(topic_parts.list_offsets_parts, "topics", topic_parts.listed_topics)),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(
         lambda r, c: c.broker.offsets.offset_for_leader_epoch(r),
         (topics(DESCRIBE, lambda r: [t.topic for t in r.topics]),),
@@ -232,7 +232,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
 
     ApiKey.UPDATE_FEATURES: Row(lambda r, c: c.broker.change(r, c, c.arrived), (cluster(ALTER),)),
     ApiKey.CREATE_TOPICS: Row(lambda r, c: c.broker.change(r, c, c.arrived, mutations=c.mutations), (topics(CREATE),),
-        divided=Divided(handlers.create_topics_parts, "topics")),
+        divided=Divided(topic_parts.create_topics_parts, "topics")),
     ApiKey.DELETE_TOPICS: Row(
         lambda r, c: c.broker.change(r, c, c.arrived, disabled_is_73=c.version >= 3, mutations=c.mutations),
         (topics(DELETE, lambda r: _named(r.topics)),),
@@ -242,7 +242,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         divided=by("topics", "results", size=1, alone=True, together=lambda t: t.name, common=Room)),
     ApiKey.DELETE_RECORDS: Row(lambda r, c: c.broker.deletions.delete(r, c.arrived), (topics(DELETE),)),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Row(lambda r, c: c.broker.pages.describe(r), (topics(DESCRIBE),),
-        divided=Divided(handlers.topic_pages_parts, "topics")),
+        divided=Divided(topic_parts.topic_pages_parts, "topics")),
     ApiKey.DESCRIBE_PRODUCERS: Row(
         lambda r, c: describe_producers(r, c.broker.node_id, c.broker.topics), (topics(READ),),
         divided=by(
@@ -254,7 +254,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         lambda r, c: c.broker.reassignments.under_way(r), (cluster(DESCRIBE),)),
     ApiKey.DESCRIBE_LOG_DIRS: Row(
         lambda r, c: c.broker.log_dirs.describe(r), (cluster(DESCRIBE),),
-        divided=Divided(handlers.log_dirs_parts, "results", one_directory)),
+        divided=Divided(topic_parts.log_dirs_parts, "results", one_directory)),
     ApiKey.UNREGISTER_CONTROLLER: Row(lambda r, c: c.broker.quorum.unregister_controller(r), (cluster(ALTER),)),
     ApiKey.DESCRIBE_QUORUM: Row(lambda r, c: c.broker.quorum.describe(r, c.arrived), (cluster(DESCRIBE),)),
     ApiKey.LIST_CONFIG_RESOURCES: Row(
