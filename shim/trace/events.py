@@ -342,6 +342,12 @@ class OffsetsCommitted(Event):
     generation: Annotated[int, "generation of the request, -1 for a commit from outside the group"]
     error: Annotated[int, "error code of the group, 0 for none"]
     offsets: Annotated[list[Offset], "accepted offsets: objects of `topic`, `partition` and `offset`"]
+    left_out: NotRequired[
+        Annotated[
+            int,
+            "number of offsets that are not shown: of more than 10,000 the history of a server has the first 1,000",
+        ]
+    ]
 
 
 class EndOffsets(Event):
