@@ -1,13 +1,14 @@
 """Waits without an event: for another process, the system, a thread of the store. A test awaits an event if it can.
 
-Every such wait is one of these two: the test fails when the time is up, and the wait leaves the processor to other
-processes.
+Every such wait is `until` or `until_in_trio`: the test fails when the time is up, and the wait leaves the processor to
+other processes.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import trio
@@ -32,3 +33,20 @@ async def until_in_trio(holds: Callable[[], object], seconds: float = PATIENCE_S
     with trio.fail_after(seconds):
         while not holds():
             await trio.sleep(_PAUSE_S / 10)
+
+
+@asynccontextmanager
+async def turns_of_others() -> AsyncIterator[Callable[[], int]]:
+    """Count the turns of another task. The order of tasks is a draw: a turn counts when it begins."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        yield lambda: turns
+        nursery.cancel_scope.cancel()

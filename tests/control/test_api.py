@@ -8,7 +8,6 @@ from typing import Any, get_args
 
 import httpx
 import pytest
-import trio
 from confluent_kafka import Consumer
 
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -24,6 +23,7 @@ from kafka_shim.persistence.batch import Batch, Record
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.testing import CoordinatorServer, open_coordinator, polling
 from tests.hostile.serving import Peer
+from tests.waiting import turns_of_others
 
 OPERATIONS = operations(lab=True)
 
@@ -49,20 +49,10 @@ def answer_to(http: httpx.Client, method: str, path: str, status: int = 200, **b
 def test_a_group_with_many_offsets_is_described_in_turns() -> None:
     partitions = [OffsetCommitRequestPartition(index, index) for index in range(2000)]
 
-    async def turns(cluster: Cluster) -> int:
-        count = 0
-
-        async def other() -> None:
-            nonlocal count
-            while True:
-                await trio.lowlevel.checkpoint()
-                count += 1
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(other)
+    async def turns_meanwhile(cluster: Cluster) -> int:
+        async with turns_of_others() as turns:
             assert await described(cluster, "many") is not None
-            nursery.cancel_scope.cancel()
-        return count
+        return turns()
 
     with CoordinatorServer(topics={"wide": 2000}, control=True) as server:
         host, _, port = server.bootstrap.partition(":")
@@ -70,7 +60,7 @@ def test_a_group_with_many_offsets_is_described_in_turns() -> None:
             topic = OffsetCommitRequestTopic("wide", partitions=partitions)
             (answer,) = peer.ask(OffsetCommitRequest("many", topics=[topic]), 8).topics
         assert {each.error_code for each in answer.partitions} == {0}
-        assert server.wait(turns, server.kit.cluster) > 2000 // TURN // 2
+        assert server.wait(turns_meanwhile, server.kit.cluster) > 2000 // TURN // 2
         offsets = httpx.get(f"{server.control_url}/v1/groups/many").json()["offsets"]
     assert [(each["partition"], each["offset"], each["lag"]) for each in offsets] == [(n, n, -n) for n in range(2000)]
 
@@ -467,29 +457,16 @@ async def test_a_server_with_a_token_answers_under_any_name_and_documents_the_to
 
 
 def test_members_of_a_group_are_described_in_turns() -> None:
-    turns = 0
-
-    async def described_in_turns(server: CoordinatorServer) -> Any:
-        nonlocal turns
-
-        async def other() -> None:
-            nonlocal turns
-            # The order of the two tasks is a draw: a turn counts when it begins.
-            while True:
-                turns += 1
-                await trio.lowlevel.checkpoint()
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(other)
+    async def described_in_turns(server: CoordinatorServer) -> tuple[Any, int]:
+        async with turns_of_others() as turns:
             description = await described(server.kit.cluster, "crowd")
-            nursery.cancel_scope.cancel()
-        return description
+        return description, turns()
 
     with CoordinatorServer(topics={"orders": 4}) as server:
         for number in range(100):
             server.puppet("crowd", ["orders"], client_id=f"c{number}")
         server.group("crowd").stable(members=100)
-        description = server.wait(described_in_turns, server)
+        description, turns = server.wait(described_in_turns, server)
     assert len(description["members"]) == 100
     assert {each["subscription"]["topics"][0] for each in description["members"]} == {"orders"}
     assert sum(len(each["assignment"]) for each in description["members"]) == 4

@@ -45,6 +45,16 @@ def new_ids(here: Context, count: int) -> list[str]:
     return [here.join().member_id for _ in range(count)]
 
 
+def stable_round(here: Context, count: int) -> list[str]:
+    """Ids of the members of a stable group, each with a topic of its own: topic-0 and so on."""
+    ids = new_ids(here, count)
+    for number, member_id in enumerate(ids):
+        here.join(member_id, offer(f"topic-{number}"))
+    here.end_round()
+    here.sync_all(ids)
+    return ids
+
+
 def is_deleted(here: Context, topic: str) -> bool:
     """True if offsets of the topic may be deleted; they may not while a member subscribes to it."""
     request = OffsetDeleteRequest(GROUP, [OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(0)])])
@@ -69,12 +79,7 @@ def test_each_subscription_is_decoded_in_its_own_request() -> None:
 
 def test_a_later_round_decodes_what_has_changed_alone() -> None:
     here = Context()
-    ids = new_ids(here, 4)
-    for number, member_id in enumerate(ids):
-        here.join(member_id, offer(f"topic-{number}"))
-    here.end_round()
-    here.sync_all(ids)
-    leader, *followers, last = ids
+    leader, *followers, last = stable_round(here, 4)
     assert decodes(here.join, leader, offer("topic-0")) == 0
     assert [decodes(here.join, each, offer("new", each)) for each in followers] == [1, 1]
     assert decodes(here.join, last, offer("topic-3")) == 0, "the end of the round"
@@ -125,11 +130,7 @@ def test_the_topics_of_a_round_hold_until_its_end() -> None:
 
 def test_a_restart_reads_the_same_topics() -> None:
     here = Context()
-    ids = new_ids(here, 3)
-    for number, member_id in enumerate(ids):
-        here.join(member_id, offer(f"topic-{number}"))
-    here.end_round()
-    here.sync_all(ids)
+    ids = stable_round(here, 3)
     before = here.group.subscribed_topics
     here.crash()
     assert here.group.subscribed_topics == before == {"topic-0", "topic-1", "topic-2"}

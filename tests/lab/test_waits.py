@@ -15,6 +15,7 @@ from kafka_shim.lab.group_waits import STORY_LINES, NotReached
 from kafka_shim.lab.snapshots import GroupSnapshot, MemberSnapshot
 from kafka_shim.server.history import EventHistory
 from kafka_shim.testing import open_coordinator
+from tests.waiting import turns_of_others
 
 
 def test_conditions_of_one_check_share_a_view() -> None:
@@ -108,23 +109,14 @@ async def test_a_wait_for_stability_looks_at_no_member_of_a_group_that_is_not_st
 
 
 async def test_others_are_served_while_an_error_tells_the_story() -> None:
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            await trio.lowlevel.checkpoint()
-            turns += 1
-
-    async with open_coordinator() as kit, trio.open_nursery() as nursery:
+    async with open_coordinator() as kit:
         for number in range(4000):
             kit.history._hear([{"event": "of no rule", "group": f"g{number % 2}"}], 0.0)
-        nursery.start_soon(other)
-        with pytest.raises(NotReached, match="nothing has happened"):
-            await kit.group("g0").next("no such event", timeout=0)
-        nursery.cancel_scope.cancel()
+        async with turns_of_others() as turns:
+            with pytest.raises(NotReached, match="nothing has happened"):
+                await kit.group("g0").next("no such event", timeout=0)
     # The wait reads them for the event, for the values of its fields, and for the story.
-    assert turns > 3 * 10
+    assert turns() > 3 * 10
 
 
 def test_members_are_called_by_each_of_their_names() -> None:

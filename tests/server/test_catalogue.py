@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from kafka_shim.broker.topics import Node, TopicError, Topics
 from kafka_shim.persistence.store import Documents, SharedStore
 from kafka_shim.server import catalogue
 from kafka_shim.server.failures import Failures
+from tests.waiting import turns_of_others
 
 
 class Kept:
@@ -55,13 +56,12 @@ def shared_topics(store: Kept, **settings: str) -> tuple[catalogue.Catalogue, To
 
 async def test_others_go_on_between_the_steps_of_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[tuple[str, int]] = []
-    turns = 0
 
-    def noted(name: str) -> None:
+    def noted(name: str, turns: Callable[[], int]) -> None:
         function = getattr(catalogue, name)
 
         def note(*arguments: Any) -> Any:
-            steps.append((name, turns))
+            steps.append((name, turns()))
             return function(*arguments)
 
         monkeypatch.setattr(catalogue, name, note)
@@ -69,21 +69,14 @@ async def test_others_go_on_between_the_steps_of_a_change(monkeypatch: pytest.Mo
     store = Kept()
     shared, topics = shared_topics(store)
 
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            await trio.lowlevel.checkpoint()
-            turns += 1
-
-    async with trio.open_nursery() as nursery:
+    async with trio.open_nursery() as nursery, turns_of_others() as turns:
         await nursery.start(shared.run, {"orders": 3})
-        nursery.start_soon(others)
         for name in ("apply", "describe", "changes"):
-            noted(name)
+            noted(name, turns)
 
         class Change:
             def apply(self, draft: Topics) -> None:
-                steps.append(("rule", turns))
+                steps.append(("rule", turns()))
                 draft.declare("payments", 2)
 
         shared.change(cast(Any, Change()), None)

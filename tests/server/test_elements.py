@@ -7,7 +7,7 @@ from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_shim.apis.wire import Message
-from kafka_shim.server import handlers
+from kafka_shim.server import topic_parts
 from kafka_shim.server.elements import elements_accepted
 from kafka_shim.server.requests import REQUESTS
 from tests.server.wire import Wire, cluster, request
@@ -67,8 +67,8 @@ def test_apis_of_few_elements_are_these_alone() -> None:
 
 @pytest.mark.parametrize("beyond", [0, 1])
 def test_metadata_creates_all_topics_or_none_beyond_the_bound(monkeypatch: pytest.MonkeyPatch, beyond: int) -> None:
-    assert handlers.MAX_CREATED == 10_000
-    monkeypatch.setattr(handlers, "MAX_CREATED", 100)
+    assert topic_parts.MAX_CREATED == 10_000
+    monkeypatch.setattr(topic_parts, "MAX_CREATED", 100)
     names = [f"new-{number}" for number in range(100 + beyond)]
     wire = Wire(cluster())
     wire.receive(request(MetadataRequest([MetadataRequestTopic(name=name) for name in names]), 12))

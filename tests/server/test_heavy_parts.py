@@ -35,7 +35,7 @@ from kafka_shim.conformance.record_batch import record_batch
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.persistence.records import TransactionKey
-from kafka_shim.server import division, handlers, listings
+from kafka_shim.server import division, handlers, listings, topic_parts
 from tests.server.turns import Turns
 from tests.server.wire import Wire, cluster, request
 
@@ -142,7 +142,7 @@ def test_each_new_topic_is_a_part_beside_many_groups(
 ) -> None:
     count, at_once = answer(message, version, served())
     assert count == 1
-    monkeypatch.setattr(handlers, "MANY_GROUPS", 3)
+    monkeypatch.setattr(topic_parts, "MANY_GROUPS", 3)
     assert answer(message, version, served()) == (3, at_once)
 
 
@@ -264,7 +264,7 @@ def test_batches_of_a_transaction_are_read_one_by_one_and_their_partitions_added
 
 
 def test_partitions_are_added_in_few_records_however_many_batches_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handlers, "HEAVY", PRODUCED // 2)
+    monkeypatch.setattr(topic_parts, "HEAVY", PRODUCED // 2)
     producer = Producer()
     sizes = [batches_of(part) for part in producer.wire.calls(producer.request())]
     assert sizes == [PRODUCED // 2, PRODUCED // 2, 2, *[1] * (PRODUCED + 2)]
