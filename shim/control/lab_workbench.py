@@ -22,7 +22,6 @@ from kafka_shim.control.workbench import Workbench
 from kafka_shim.groups.timers import Timer
 from kafka_shim.lab.barriers import Barriers
 from kafka_shim.lab.clock import TestClock
-from kafka_shim.lab.conditions import Conditions
 from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.lab.faults import Faults
 from kafka_shim.lab.group_waits import GroupWaits, NotReached
@@ -69,10 +68,10 @@ class LabWorkbench(TopicData, Workbench):
         else:
             self.history.stop(requests=False)
             self.history = history
-        self.conditions = Conditions()
-        """Checked after every tick with an event."""
-        self.history.on_change.append(self.conditions.check)
         self.interception = Interception(self.cluster, later_in(nursery, self.cluster))
+        self.conditions = self.interception.conditions
+        """Checked after every tick with an event, and whenever an intercept has acted."""
+        self.history.on_change.append(self.conditions.check)
         self.faults = Faults(self.interception)
         self.barriers = Barriers(self.interception)
         self.puppets: dict[int, Puppet] = {}

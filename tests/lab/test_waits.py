@@ -47,6 +47,17 @@ def test_conditions_of_one_check_share_a_view() -> None:
     assert [each - seen[0] for each in seen] == [0, 0, 0, 1, 1, 1]
 
 
+async def test_a_wait_sees_the_acts_of_intercepts_without_an_event() -> None:
+    async with open_coordinator(topics={"orders": 1}) as kit, trio.open_nursery() as nursery:
+        kit.puppet("g", ["orders"], client_id="dead-1", session_timeout=45, heartbeat_interval=3)
+        await kit.group("g").stable(members=1)
+        killed = kit.kill("dead-1")
+        nursery.start_soon(kit.until, lambda: bool(killed.connections), "a heartbeat to drop")
+        await trio.testing.wait_all_tasks_blocked()
+        kit.advance(3)
+    assert len(killed.connections) == 1
+
+
 class Looks:
     """The number of looks at a whole group, and of events that were read."""
 
