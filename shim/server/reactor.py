@@ -164,6 +164,14 @@ class Connection:
         if self._reactor.connections.get(self.fd) is self:
             self._reactor.epoll.modify(self.fd, self.events)
 
+    def over(self) -> None:
+        """Close at the end of the client's bytes, but not before its requests had their turn: see
+        `Session.waits_for_turn`."""
+        if self.session.waits_for_turn:
+            self.pause()
+        else:
+            self.close()
+
     def close(self) -> None:
         """See `Transport.close`."""
         if self._reactor.connections.pop(self.fd, None) is not None:
@@ -304,7 +312,7 @@ class Reactor:
                     if not is_only_readable or len(data) == RECEIVE_BYTES:
                         connection.look_again()
                 else:
-                    connection.close()
+                    connection.over()
             except Exception as error:
                 connection.failed(error)
         if self.later:

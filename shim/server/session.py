@@ -172,6 +172,15 @@ class Session:
         return self.state is _CLOSED
 
     @property
+    def waits_for_turn(self) -> bool:
+        """Return True if requests of the client wait for their turn among those of others.
+
+        A client that has closed its side meanwhile still has them served and answered, as by Kafka, which processes
+        what came before the end. Its transport reads the end again when they are served: `resume` is called then.
+        """
+        return self.state is _BUSY and self.exchange is None
+
+    @property
     def waiting_bytes(self) -> int:
         """Return the number of buffered bytes of requests that are not served yet."""
         return self._waiting_bytes + len(self._splitter.unfinished)

@@ -126,7 +126,10 @@ class StreamConnection:
                     self.session.refuse(f"broken TLS: {error.__cause__}")
                 return
             if not data:
-                return
+                if not self.session.waits_for_turn:
+                    return
+                self.pause()
+                continue
             self.used = True
             now = self._cluster.clock()
             if self._cluster.ticks.wake_at <= now:

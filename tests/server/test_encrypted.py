@@ -25,7 +25,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.wire.frames import FrameSplitter
 from kafka_shim.security.certificates import TestAuthority
 from kafka_shim.security.tls import tls_of
-from kafka_shim.server import reactor
+from kafka_shim.server import reactor, session
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.encrypted import EARLY_BYTES, TlsConnection
 from kafka_shim.server.server import ServerConfig, listen
@@ -159,23 +159,47 @@ def test_many_requests_in_a_record_and_a_request_in_many_records(server: Coordin
         assert {each.error_code for each in client.read(HeartbeatResponse, 3, 51)} == {UNKNOWN}
 
 
-def test_a_client_that_half_closes_is_answered(server: CoordinatorServer) -> None:
+@pytest.mark.parametrize("ends", [False, True], ids=["farewell", "farewell and end"])
+@pytest.mark.parametrize("pipelined", [session.PIPELINED, -1.0], ids=["at once", "in turns"])
+def test_a_client_that_half_closes_is_answered(
+    server: CoordinatorServer, pipelined: float, ends: bool, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(session, "PIPELINED", pipelined)
     with Bytes(server.bootstrap_of("SECRET")) as client:
         client.handshake()
-        client.tls.write(heartbeats(2))
+        client.tls.write(heartbeats(3))
         with suppress(ssl.SSLWantReadError):
             client.tls.unwrap()
         client.socket.sendall(client.records())
-        client.socket.shutdown(socket.SHUT_WR)
+        if ends:
+            client.socket.shutdown(socket.SHUT_WR)
         data = b""
         while part := client.socket.recv(65536):
             data += part
         client.incoming.write(data)
         # No error of a cut stream: the server has said that this is all.
         client.incoming.write_eof()
-        assert len(client.tls.read(65536) + client.tls.read(65536)) == 2 * (4 + 4 + 4 + 2)
-        with pytest.raises(ssl.SSLZeroReturnError):
-            client.tls.read(65536)
+        plain = b""
+        with suppress(ssl.SSLZeroReturnError):
+            while part := client.tls.read(65536):
+                plain += part
+    assert len(plain) == 3 * (4 + 4 + 4 + 2)
+    assert serves(server)
+
+
+@pytest.mark.parametrize("pipelined", [session.PIPELINED, -1.0], ids=["at once", "in turns"])
+def test_a_plain_client_that_half_closes_is_answered(
+    server: CoordinatorServer, pipelined: float, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(session, "PIPELINED", pipelined)
+    host, _, port = server.bootstrap_of("OPEN").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as client:
+        client.sendall(heartbeats(3))
+        client.shutdown(socket.SHUT_WR)
+        data = b""
+        while part := client.recv(65536):
+            data += part
+    assert len(data) == 3 * (4 + 4 + 4 + 2)
     assert serves(server)
 
 
