@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from typing import Final, Protocol
 
 from kafka_shim.apis.api_versions import (
@@ -339,7 +340,7 @@ class Broker:
     def next_deadline(self) -> float:
         """Return the time of the next `expire`, in seconds of the coordinator's clock; infinity if none is due."""
         # Every tick asks this: see `Ticks.next_deadline`.
-        deadline = self.fetches.next_deadline()
+        deadline = self.fetches.next_deadline() if self.fetches.deadlines else inf
         share = self.share.next_deadline()
         if share < deadline:
             deadline = share

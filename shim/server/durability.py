@@ -277,8 +277,6 @@ class Durability:
 
     def next_deadline(self) -> float:
         """Return the time of the next `expire`, monotonic seconds; infinity if no answer waits."""
-        if not self.held:
-            return inf
         oldest = min((waiting[0].since for waiting in self.held.values() if waiting), default=inf)
         return oldest + self._commit_timeout
 

@@ -145,14 +145,14 @@ class Ticks:
 
     def next_deadline(self) -> float:
         """Return the next time for `fire`; infinity if there is none."""
-        # Every tick calls this, and a tick may serve one request only: `min` would cost more than a request.
-        deadline = self._durability.next_deadline()
+        # Every tick calls this, and a tick may serve one request only: each call and each `min` is a part of its cost.
+        deadline = self._durability.next_deadline() if self._durability.held else inf
         if self._leases is not None and self._leases.lapses_at < deadline:
             deadline = self._leases.lapses_at
         if self.alarms.due < deadline:
             deadline = self.alarms.due
         for node in self._nodes:
-            of_groups = node.groups.next_deadline()
+            of_groups = node.groups.timers.next_deadline()
             if of_groups < deadline:
                 deadline = of_groups
             of_broker = node.broker.next_deadline()
