@@ -66,6 +66,8 @@ final class LostPartitionsTest {
             while (!consumer.assignment().equals(ALL)) {
                 consumer.poll(Duration.ofMillis(100));
             }
+            // A consumer that asks for its offsets as a member that is gone gets an exception instead.
+            ALL.forEach(consumer::position);
             kafka.post("/v1/groups/" + group + "/expire", "member", "mine");
             while (lost.isEmpty()) {
                 consumer.poll(Duration.ofMillis(100));
