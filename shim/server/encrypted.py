@@ -47,8 +47,8 @@ _NO_SESSION: Final = cast(Session, SimpleNamespace(lost=lambda: None, waits_for_
 
 class TlsConnection(Connection):
     """A connection with TLS. `_entering` are the door and the host of a client during the handshake, None after it.
-    `_clear` are the bytes that are not encrypted yet, since the socket does not take them. `_has_heard_all` is true after
-    the farewell of the client, `_has_said_all` after that of the server."""
+    `_clear` are the bytes that are not encrypted yet, since the socket does not take them. `_has_heard_all` is true
+    after the farewell of the client, `_has_said_all` after that of the server."""
 
     __slots__ = (
         "_clear",
