@@ -161,6 +161,14 @@ RELEASE_MUTANTS: Final[tuple[Mutant, ...]] = (
         ("streams/size/*",),
     ),
     Mutant(
+        "a full streams group has a place for its own member before 4.4 too",
+        _STREAMS_GROUP,
+        "        if len(self.members) >= most and not self.shard.rules.static_members_fit_full_groups:\n",
+        "        if len(self.members) > most and not self.shard.rules.static_members_fit_full_groups:\n",
+        (),
+        ("tests/groups/streams/test_releases.py",),
+    ),
+    Mutant(
         "a converted group waits for the interval",
         _CONVERSION,
         "            records.CLASSES.target_epoch_record(group_id, generation),\n",
