@@ -161,6 +161,22 @@ RELEASE_MUTANTS: Final[tuple[Mutant, ...]] = (
         ("streams/size/*",),
     ),
     Mutant(
+        "a full streams group has a place for its own member before 4.4 too",
+        _STREAMS_GROUP,
+        "        if len(self.members) >= most and not self.shard.rules.static_members_fit_full_groups:\n",
+        "        if len(self.members) > most and not self.shard.rules.static_members_fit_full_groups:\n",
+        (),
+        ("tests/groups/streams/test_releases.py",),
+    ),
+    Mutant(
+        "version 0 of offsets needs no ZooKeeper",
+        _HANDLERS,
+        "    return call.version == 0 and call.broker.rules.zookeeper_offsets_refused\n",
+        "    return call.version == 0 and not call.broker.rules.zookeeper_offsets_refused\n",
+        (),
+        ("tests/server/test_older_releases.py",),
+    ),
+    Mutant(
         "a converted group waits for the interval",
         _CONVERSION,
         "            records.CLASSES.target_epoch_record(group_id, generation),\n",

@@ -18,6 +18,7 @@ from kafka_shim.groups.epochs import events
 from kafka_shim.groups.epochs.group import Setting
 from kafka_shim.groups.epochs.member import count
 from kafka_shim.groups.epochs.records import Record, Target
+from kafka_shim.groups.epochs.requests import full
 from kafka_shim.groups.epochs.revoking import RevokingGroup
 from kafka_shim.groups.group import GroupDescription, Subscription, TopologyNode
 from kafka_shim.groups.shard import Shard
@@ -312,6 +313,13 @@ class StreamsGroup(RevokingGroup[Member, Tasks]):
                 int(configs.get("num.standby.replicas", "0")),
             )
         return self.new_target(group_epoch, assignments)
+
+    def check_room(self, member_id: str, instance_id: str | None, most: int) -> None:
+        """Refuse a new member of a full group, before Kafka 4.4 its own members too. Raises `Refusal`:
+        GROUP_MAX_SIZE_REACHED (81)."""
+        if len(self.members) >= most and not self.shard.rules.static_members_fit_full_groups:
+            raise full(self.type, most)
+        super().check_room(member_id, instance_id, most)
 
     def inherited_target(self, old_id: str, new_id: str) -> Record:
         classes = self.record_classes

@@ -124,6 +124,17 @@ def test_a_full_group_has_room_for_members_that_it_knows() -> None:
     assert cluster.member("three", READS_T).join().error_code == 81
 
 
+@pytest.mark.parametrize(("release", "error"), [("4.2", 81), ("4.3", 81), ("4.4", 0)])
+def test_a_member_of_a_full_group_joins_again_from_4_4_on(release: str, error: int) -> None:
+    cluster = Cluster(*SETTINGS, "group.streams.max.size=2", release=release, t=2)
+    one, two = cluster.member("one", READS_T), cluster.member("two", READS_T)
+    assert [one.join().error_code, one.join().error_code, two.join().error_code] == [0, 0, 0]
+    answer = one.join()
+    message = "The streams group has reached its maximum capacity of 2 members." if error else None
+    assert (answer.error_code, answer.error_message) == (error, message)
+    assert two.heartbeat().error_code == 0
+
+
 def test_the_last_reports_of_offsets_are_described(cluster: Cluster) -> None:
     one = cluster.member("one", READS_T)
     one.join(task_offsets=[TaskOffset("0", 0, 1)])
