@@ -57,6 +57,7 @@ class Rules:
     share_limits_by_group: bool          = _rule("4.3", "",    0, "A group has its own delivery limit, locks, renewal")
     dead_letter_queues: bool             = _rule("4.4", "", 1191, "Share groups write dead records to a queue")
     share_state_epochs_checked: bool     = _rule("4.4", "",    0, "Negative epochs of share state are refused with 42")
+    fenced_text_without_group: bool      = _rule("4.4", "",    0, "The text of a fenced state epoch names no group")
 
     # Streams groups
     streams_static_members: bool         = _rule("4.4", "",    0, "Streams groups have static members")

@@ -516,6 +516,23 @@ def twice(t: Trial) -> None:
     t.equal(member.heartbeat(), E.ILLEGAL_GENERATION, "the classic member's heartbeat")
 
 
+@case(
+    "migrate/classic/7",
+    "A classic member whose metadata cannot be read may not join a consumer group (23), which stays as it is",
+    source="semantics 4.8",
+    api="JoinGroup",
+    uses=("ConsumerGroupHeartbeat", "ConsumerGroupDescribe"),
+)
+def classic_unreadable(t: Trial) -> None:
+    (one,) = live(t)
+    for data in (b"", b"\0", b"what is this", b"\0\0\x7f\xff\xff\xff"):
+        member = t.member(protocols=(("range", data),))
+        member.send_join()
+        t.expect(member.receive_join(), error_code=E.INCONSISTENT_GROUP_PROTOCOL, member_id="")
+    group = t.expect(described(t), group_state="Stable", group_epoch=one.epoch)
+    t.equal([each.member_id for each in group.members], [one.id], "the members")
+
+
 @migrate_case(
     "migrate/delete/1", "A deletion of a consumer group leaves room for a classic one", source="semantics 4.3"
 )

@@ -22,7 +22,7 @@ from kafka_shim.conformance.cases.share import prepared
 from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.share_member import Acquired, ShareMember, acquired, produce
 from kafka_shim.conformance.trial import Trial
-from kafka_shim.conformance.verdict import Skipped
+from kafka_shim.conformance.verdict import Level, Skipped
 
 fetch_case = partial(case, api="ShareFetch", uses=("ShareGroupHeartbeat", "ShareAcknowledge", "Produce"))
 acknowledge_case = partial(case, api="ShareAcknowledge", uses=("ShareGroupHeartbeat", "ShareFetch", "Produce"))
@@ -343,3 +343,22 @@ def any_offset(t: Trial) -> None:
     for offset, lag in expected.items():
         alter(t, topic, offset)
         t.equal(start_and_lag(t), (offset, lag), "start offset and lag")
+
+
+@offsets_case(
+    "share/offsets/6",
+    "The text of a write that is refused for its state epoch: that of the error 124, with another sentence from 4.4 on",
+    source="semantics 4.10",
+    level=Level.MAY,
+)
+def text_of_refused_write(t: Trial) -> None:
+    topic, member = prepared(t, b"a")
+    t.equal(member.acquire(), [(0, 0, 1)], "what it acquired")
+    t.expect(member.leave(), error_code=0)
+    alter(t, topic, 0)
+    answer = t.expect(member.acknowledge((0, 0, [1])), error_code=0).responses[0].partitions[0]
+    t.expect(answer, error_code=E.NOT_LEADER_OR_FOLLOWER)
+    since = "The coordinator rejected the request because the state epoch did not match."
+    before = "The share coordinator rejected the request because the share-group state epoch did not match."
+    sentence = since if t.rules.fenced_text_without_group else before
+    t.equal(answer.error_message, f"Error in write state RPC. {sentence}", "the message")

@@ -239,6 +239,13 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
         ("consumer/static/*",),
     ),
     Mutant(
+        "a classic member whose subscription cannot be read joins without topics",
+        _CLASSIC_MEMBERS,
+        '        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "Malformed embedded consumer protocol.")\n',
+        "        subscription = ConsumerProtocolSubscription()\n",
+        ("migrate/*",),
+    ),
+    Mutant(
         "a classic member of an older epoch may sync",
         _CLASSIC_MEMBERS,
         "    if group.epoch_to_join > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:\n",

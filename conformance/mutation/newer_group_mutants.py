@@ -164,6 +164,13 @@ NEWER_GROUP_MUTANTS: Final[tuple[Mutant, ...]] = (
         ("share-state/*",),
     ),
     Mutant(
+        "a refused acknowledgement has the text of older releases",
+        "shim/broker/share_partition.py",
+        "        self._fenced = _FENCED if rules.fenced_text_without_group else _FENCED_BEFORE\n",
+        "        self._fenced = _FENCED_BEFORE\n",
+        ("share/offsets/*",),
+    ),
+    Mutant(
         "streams groups refuse static members",
         "shim/groups/streams/heartbeat.py",
         "    is_static = request.instance_id is not None and not rules.streams_static_members\n",

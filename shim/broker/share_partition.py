@@ -12,6 +12,7 @@ from enum import IntEnum
 from math import inf
 from typing import Any, Final, NamedTuple, Protocol
 
+from kafka_shim.apis.releases import DEFAULT_RULES, Rules
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.share_batches import EXCEEDED, REJECTED, Dead, InFlight, InFlightBatch, Offsets, RecordState, Run
 from kafka_shim.groups.share.persister import Place, SharePersister, ShareState, StateBatch
@@ -42,10 +43,12 @@ _BECOMES: Final = {
 
 _NO_BATCH: Final = "The batch cannot be acknowledged. The batch is not in the acquired state."
 _NOT_INITIALIZED: Final = "Error in write state RPC. Write operation on uninitialized share partition not allowed."
-_FENCED: Final = (
+_FENCED: Final = "Error in write state RPC. The coordinator rejected the request because the state epoch did not match."
+_FENCED_BEFORE: Final = (
     "Error in write state RPC. "
     "The share coordinator rejected the request because the share-group state epoch did not match."
 )
+"""The same before Kafka 4.4."""
 _NO_OFFSET: Final = "The offset cannot be acknowledged. The offset is not acquired."
 
 
@@ -98,7 +101,7 @@ class Watcher(Protocol):
 
 class SharePartition:
     """One partition of a share group. `start_offset` is that of the group, or of the log. `most_deliveries` and
-    `most_in_flight` are the group's limits.
+    `most_in_flight` are the group's limits, `rules` those of the release.
 
     The state of `place` outlives this object. Only the object that has read the state last may be used.
     """
@@ -113,6 +116,7 @@ class SharePartition:
         most_deliveries: int,
         most_in_flight: int,
         dead: list[Dead] | None = None,
+        rules: Rules = DEFAULT_RULES,
     ) -> None:
         self.place = place
         self.looked_up: int | None = None
@@ -122,6 +126,7 @@ class SharePartition:
         """The time at which `SharePartitions` looks for locks that have expired."""
         self._persister = persister
         self._epoch = state.epoch
+        self._fenced = _FENCED if rules.fenced_text_without_group else _FENCED_BEFORE
         persister.holders[place] = self
         self.limit(most_deliveries, most_in_flight, dead)
         self.in_flight = InFlight(start_offset, state.batches)
@@ -454,7 +459,7 @@ class SharePartition:
         if state is None:
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, _NOT_INITIALIZED)
         if state.epoch > self._epoch:
-            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, _FENCED)
+            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, self._fenced)
 
     def _save(self, runs: Iterable[Run]) -> None:
         """Write these records into the state, with the start offset from before they were done, as in Kafka."""

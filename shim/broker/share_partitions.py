@@ -110,6 +110,7 @@ class SharePartitions:
                 place,
                 state,
                 start_offset(state, partition.log, reset, lambda: self._epoch_ms(now)),
+                rules=self._rules,
                 **limits,
             )
         else:

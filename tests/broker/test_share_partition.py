@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_shim.apis.releases import rules_of
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.broker.share_batches import InFlight, Offsets, RecordState
 from kafka_shim.broker.share_partition import Acknowledge, AcquiredBatch, Reader, Refused, SharePartition
@@ -366,6 +367,25 @@ def test_an_altered_state_is_not_overwritten_by_an_earlier_reader() -> None:
     with pytest.raises(Refused, match="uninitialized share partition") as refused:
         say(partition, ACCEPT, 1)
     assert refused.value.error == E.UNKNOWN_SERVER_ERROR
+
+
+@pytest.mark.parametrize(
+    ("release", "sentence"),
+    [
+        ("4.3", "The share coordinator rejected the request because the share-group state epoch did not match."),
+        ("4.4", "The coordinator rejected the request because the state epoch did not match."),
+    ],
+)
+def test_the_text_of_a_fenced_state_epoch_is_that_of_the_release(release: str, sentence: str) -> None:
+    states = SharePersister()
+    states.initialize(PLACE, 1)
+    limits = {"most_deliveries": 5, "most_in_flight": 100}
+    partition = SharePartition(states, PLACE, state_of(states), 0, rules=rules_of(release), **limits)
+    acquire(partition)
+    states.reset(PLACE, 2, 0)
+    with pytest.raises(Refused) as refused:
+        say(partition, ACCEPT, 0)
+    assert refused.value.message == f"Error in write state RPC. {sentence}"
 
 
 def test_newer_states_take_the_place_of_older_ones() -> None:
