@@ -112,6 +112,28 @@ def shared(t: Trial) -> None:
 
 
 @heartbeat_case(
+    "share/join/5",
+    "Topics are spread together; each is spread by itself as soon as one member subscribes to others",
+    source="KIP-932; semantics 4.9 step 4",
+)
+def alone(t: Trial) -> None:
+    topics = [t.new_topic(1), t.new_topic(1)]
+    one, two, third = ShareMember(t, *topics), ShareMember(t, *topics), ShareMember(t, t.new_topic(1))
+
+    def counts(*members: ShareMember) -> list[int]:
+        for member in members:
+            t.expect(member.heartbeat(), error_code=0)
+        return [len(member.assigned) for member in members]
+
+    t.expect(one.join(), error_code=0)
+    t.expect(two.join(), error_code=0)
+    t.until(lambda: counts(one, two), lambda now: now == [1, 1], "not every member has a partition")
+    t.equal(one.assigned | two.assigned, {(topic, 0) for topic in topics}, "the partitions of both")
+    t.expect(third.join(), error_code=0)
+    t.until(lambda: counts(one, two, third), lambda now: now == [2, 2, 1], "the members do not share each topic")
+
+
+@heartbeat_case(
     "share/epoch/1",
     "The member epoch and the one before are accepted, any other is fenced (110); epoch 0 joins again",
     source="KIP-932; semantics 4.13 step 4",

@@ -1,9 +1,9 @@
 """Simple assignor: spreads partitions over the members of a share group; several members may share a partition.
 
 A pure function. If there are more members than partitions they share; as many as possible keep their partitions. It has
-the properties of Kafka's `SimpleAssignor` of 4.2 (semantics 4.9): every partition is assigned, the numbers of members
-of two partitions of a topic differ by at most one, and so do the numbers of partitions of two members with equal
-subscriptions.
+the properties of Kafka's `SimpleAssignor` of 4.4 (semantics 4.9), which are the same since 4.2: every partition is
+assigned, all partitions of a topic have as many members, and the numbers of partitions of two members differ by at most
+one. If the members subscribe to different topics this holds of each topic alone.
 """
 
 from __future__ import annotations
@@ -24,22 +24,28 @@ def assign(
     subscriptions: Mapping[str, AbstractSet[bytes]],
     partitions: Mapping[bytes, Sequence[int]],
     previous: Mapping[str, Partitions],
+    *,
+    homogeneous: bool,
 ) -> dict[str, Partitions]:
     """Return the partitions of each member, by topic id.
 
     `subscriptions` are the topics of each member, `partitions` the assignable partitions of each topic, `previous` the
-    assignment before. Topics with the same subscribers are spread together.
+    assignment before. If all members subscribe to the same topics the group is `homogeneous`, and all topics are spread
+    together. The caller says it, because topics without partitions count for that too.
     """
     subscribers: dict[bytes, list[str]] = {}
     for member_id in sorted(subscriptions):
         for topic in subscriptions[member_id]:
             subscribers.setdefault(topic, []).append(member_id)
-    alike: dict[tuple[str, ...], list[_Place]] = {}
+    together: list[tuple[list[str], list[_Place]]] = []
     for topic in sorted(subscribers):
-        places = alike.setdefault(tuple(subscribers[topic]), [])
-        places += ((topic, number) for number in partitions.get(topic, ()))
+        places = [(topic, number) for number in partitions.get(topic, ())]
+        if homogeneous and together:
+            together[0][1].extend(places)
+        else:
+            together.append((subscribers[topic], places))
     assigned: dict[str, dict[bytes, set[int]]] = {member_id: {} for member_id in subscriptions}
-    for members, places in alike.items():
+    for members, places in together:
         if places:
             spread = _spread(members, places, previous) or _spread(members, places, {})
             for member_id, mine in spread.items():

@@ -203,6 +203,7 @@ class _Change(Change[ShareGroup, Member, Partitions]):
             },
             {topic_id: sorted(topic.partitions) for topic_id, topic in group.initialized.items()},
             group.targets,
+            homogeneous=len({member.topic_names for member in members.values()}) == 1,
         )
         return group.new_target(group_epoch, assigned)
 

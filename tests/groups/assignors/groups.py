@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
 from hypothesis import strategies as st
 
 from kafka_shim.groups.assignors.spec import GroupSpec, MemberSpec, Partitions, group_spec
+from kafka_shim.groups.share.assignor import assign as share
 
 # Ids on both sides of the bound from which Java reads a number as negative.
 TOPICS = [bytes([first, *[0] * 14, number]) for number, first in enumerate((0x10, 0x90, 0x70, 0xF0, 0x20, 0x80))]
@@ -53,3 +58,41 @@ def group_specs(draw: st.DrawFn, homogeneous: bool | None = None, most_members: 
         for member_id in ids
     }
     return group_spec(members, counts)
+
+
+class ShareSpec(NamedTuple):
+    """A share group: its members' topics, the assignable partitions, and the assignment before."""
+
+    subscriptions: Mapping[str, AbstractSet[bytes]]
+    partitions: Mapping[bytes, Sequence[int]]
+    previous: Mapping[str, Partitions]
+
+    @property
+    def homogeneous(self) -> bool:
+        return len(set(map(frozenset, self.subscriptions.values()))) == 1
+
+
+@st.composite
+def share_specs(draw: st.DrawFn, homogeneous: bool) -> ShareSpec:
+    """A group that is new, or that some members have joined and left since its last assignment."""
+    partitions = {topic: range(draw(st.integers(1, 6))) for topic in TOPICS[: draw(st.integers(1, 4))]}
+    subscribed = st.frozensets(st.sampled_from(list(partitions)), min_size=1)
+    same = draw(subscribed)
+    # Members by number: the first were there before, the last are there now.
+    before, now = draw(st.integers(0, 4)), draw(st.integers(0, 4))
+    topics = {
+        f"m{number}": same if homogeneous else draw(subscribed)
+        for number in range(before + draw(st.integers(1, 5)) + now)
+    }
+    names = list(topics)
+    previous: Mapping[str, Partitions] = {}
+    if draw(st.booleans()):
+        old = ShareSpec({name: topics[name] for name in names[: len(names) - now]}, partitions, {})
+        previous = share(*old, homogeneous=old.homogeneous)
+    subscriptions = {name: topics[name] for name in names[before:]}
+    wanted = frozenset().union(*subscriptions.values())
+    return ShareSpec(
+        subscriptions,
+        {topic: numbers for topic, numbers in partitions.items() if topic in wanted},
+        {name: each for name, each in previous.items() if name in subscriptions},
+    )

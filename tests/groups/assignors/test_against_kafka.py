@@ -1,8 +1,9 @@
-"""Our assignors beside the classes of Kafka 4.2, on random groups."""
+"""Our assignors beside the classes of Kafka 4.4, on random groups."""
 
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -11,11 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from bench.kafka_assignors import KafkaAssignors
 from kafka_shim.conformance.targets.base import TargetError
 from kafka_shim.groups.assignors.range import RangeAssignor
-from kafka_shim.groups.assignors.spec import GroupSpec
+from kafka_shim.groups.assignors.spec import NO_PARTITIONS, GroupSpec, Partitions
 from kafka_shim.groups.assignors.uniform import UniformAssignor
+from kafka_shim.groups.share.assignor import assign as share
 from tests.examples import examples
 
-from .groups import group_specs, kept, sizes
+from .groups import ShareSpec, group_specs, kept, pairs, share_specs, sizes
 
 pytestmark = pytest.mark.second_stage("Kafka's assignors")
 
@@ -33,6 +35,9 @@ def kafka() -> Iterator[KafkaAssignors]:
         pytest.skip(str(error))
     yield process
     process.close()
+
+
+# -- consumer groups
 
 
 @SETTINGS
@@ -57,3 +62,48 @@ def test_uniform_gives_as_many_and_keeps_as_many_where_they_are_the_same(
     ours, theirs = UniformAssignor().assign(spec), kafka.assign("uniform", spec)
     assert sizes(ours) == sizes(theirs)
     assert kept(spec, ours) == kept(spec, theirs)
+
+
+# -- share groups
+
+
+def sharing(spec: ShareSpec, assigned: dict[str, Partitions], topic: bytes) -> list[int]:
+    """How many members each partition of a topic has."""
+    counts = Counter(number for each in assigned.values() for number in each.get(topic, ()))
+    return [counts[number] for number in spec.partitions[topic]]
+
+
+def stay(spec: ShareSpec, assigned: dict[str, Partitions]) -> int:
+    """Partitions that stay with a member."""
+    return sum(len(pairs(spec.previous.get(id, NO_PARTITIONS)) & pairs(each)) for id, each in assigned.items())
+
+
+@SETTINGS
+@given(spec=share_specs(homogeneous=True))
+def test_simple_shares_as_kafka_does_where_subscriptions_are_the_same(kafka: KafkaAssignors, spec: ShareSpec) -> None:
+    """In Kafka a hash table decides which members get one more; here those with most before do, so more stay."""
+    ours = share(spec.subscriptions, spec.partitions, spec.previous, homogeneous=True)
+    theirs = kafka.share(spec.subscriptions, spec.partitions, spec.previous)
+    assert sorted(sizes(ours).values()) == sorted(sizes(theirs).values())
+    for topic in spec.partitions:
+        assert sharing(spec, ours, topic) == sharing(spec, theirs, topic)
+    assert stay(spec, ours) >= stay(spec, theirs)
+
+
+@SETTINGS
+@given(spec=share_specs(homogeneous=False))
+def test_simple_shares_each_topic_as_kafka_does_where_subscriptions_differ(
+    kafka: KafkaAssignors, spec: ShareSpec
+) -> None:
+    """In Kafka a partition has fewer members if the members with room have it already; here it never has."""
+    ours = share(spec.subscriptions, spec.partitions, spec.previous, homogeneous=spec.homogeneous)
+    theirs = kafka.share(spec.subscriptions, spec.partitions, spec.previous)
+    for topic in spec.partitions:
+        members, theirs_of = sharing(spec, ours, topic), sharing(spec, theirs, topic)
+        assert len(set(members)) == 1
+        assert all(fewer <= most for fewer, most in zip(theirs_of, members, strict=True))
+        if theirs_of == members and not spec.homogeneous:
+            each, each_of_theirs = (
+                sorted(len(assigned[id].get(topic, ())) for id in spec.subscriptions) for assigned in (ours, theirs)
+            )
+            assert each == each_of_theirs
