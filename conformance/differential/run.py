@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from kafka_shim.conformance.contact import shows_a_move
 from kafka_shim.conformance.differential.assigned import OTHER_TOPIC, TOPIC
 from kafka_shim.conformance.differential.compare import Difference, compare
 from kafka_shim.conformance.differential.play import Player, Versions
@@ -22,6 +23,7 @@ from kafka_shim.conformance.differential.script import PROTOCOLS, Script, script
 from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.peers import make_topics, probe
 from kafka_shim.conformance.protocol import BY_KEY
+from kafka_shim.conformance.runner import MOVES_FOLLOWED
 from kafka_shim.conformance.targets import Target, TargetError
 
 QUIET: Final = 0.03
@@ -75,9 +77,20 @@ class Pair:
         self._plays = ThreadPoolExecutor(64)
 
     def compare(self, script: Script, quiet: float) -> tuple[Difference | None, int]:
-        """Play a script on both; return the first difference, and the number of compared steps."""
-        group = f"differential-{next(self._numbers)}"
-        first, second = self._plays.map(lambda peer: Player(peer, group, self.versions, quiet).play(script), self.peers)
+        """Play a script on both; return the first difference, and the number of compared steps.
+
+        Play it again in a new group, once the target is ready, if a target ceased to coordinate meanwhile: Kafka does
+        so when its controller gets too little of the machine to hear from its broker in time.
+        """
+        for _ in range(MOVES_FOLLOWED):
+            group = f"differential-{next(self._numbers)}"
+            players = [Player(peer, group, self.versions, quiet) for peer in self.peers]
+            first, second = self._plays.map(Player.play, players, itertools.repeat(script))
+            absent = [peer for peer, player in zip(self.peers, players, strict=True) if shows_a_move(player.tape)]
+            if not absent:
+                break
+            for peer in absent:
+                probe(peer.instance)
         outcome = compare(script, first, second, group)
         return outcome.difference, outcome.steps
 

@@ -1,7 +1,7 @@
 """The differential mode: scripts, differences that count, and a shrunk one."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,7 +13,8 @@ from kafka_shim.conformance.differential.compare import Difference, Outcome, com
 from kafka_shim.conformance.differential.play import Answer, Player, Transcript
 from kafka_shim.conformance.differential.run import LONGER_QUIETS, QUIET, Pair, run, shortest, started
 from kafka_shim.conformance.differential.script import Script, Step, entrance, formation
-from kafka_shim.conformance.targets import open_target
+from kafka_shim.conformance.peer import Peer
+from kafka_shim.conformance.targets import Instance, open_target
 
 STATE = HeartbeatResponse()
 
@@ -171,3 +172,36 @@ def test_a_difference_is_shrunk_to_the_step_that_shows_it(ours: Pair, monkeypatc
     shrunk, difference = shortest(ours, (script, difference), difference.kind)
     assert [step.do for step in shrunk] == ["heartbeat"]
     assert difference.kind == "heartbeat: error_code 22 / 25"
+
+
+class Moving(Player):
+    """Answers the scripts on the second of two coordinators as a broker that coordinates no more, `times` times."""
+
+    times: ClassVar[float]
+    absent: ClassVar[Peer]
+
+    def play(self, script: Script) -> Transcript:
+        transcript = super().play(script)
+        if self._peer is self.absent and Moving.times > 0:
+            Moving.times -= 1
+            for answer in transcript.answers:
+                answer.message.error_code = 16
+                self.tape.record("m0", "=", b"", f"HeartbeatResponse {answer.message}")
+        return transcript
+
+
+def test_a_script_is_played_again_when_the_coordinator_is_back(ours: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    awaited: list[Instance] = []
+    Moving.times, Moving.absent = 2, ours.peers[1]
+    monkeypatch.setattr(differential, "Player", Moving)
+    monkeypatch.setattr(differential, "probe", awaited.append)
+    assert ours.compare((Step("heartbeat", who="unknown"),), QUIET) == (None, 1)
+    assert awaited == [ours.peers[1].instance] * 2
+
+
+def test_a_target_that_never_coordinates_differs(ours: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    Moving.times, Moving.absent = float("inf"), ours.peers[1]
+    monkeypatch.setattr(differential, "Player", Moving)
+    difference, _ = ours.compare((Step("heartbeat", who="unknown"),), QUIET)
+    assert difference is not None
+    assert difference.kind == "heartbeat: error_code 25 / 16"
