@@ -24,6 +24,11 @@ _MOVING: Final = re.compile(r"\berror_code=1[456]\b")
 """Answers with COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR."""
 
 
+def shows_a_move(tape: Tape) -> bool:
+    """Return True if an answer has an error of a broker that is not, or not yet, the coordinator."""
+    return any(_MOVING.search(frame.note) for frame in tape.frames if frame.direction == "=")
+
+
 class Contact:
     """The connections of one cell. `api` and `version` are under test; `seconds` bounds the whole cell.
 
@@ -96,7 +101,7 @@ class Contact:
     @property
     def saw_a_move(self) -> bool:
         """True if an answer has an error of a broker that is not, or not yet, the coordinator."""
-        return any(_MOVING.search(frame.note) for frame in self.tape.frames if frame.direction == "=")
+        return shows_a_move(self.tape)
 
     def end(self) -> None:
         """Close all connections."""

@@ -53,6 +53,8 @@ def run(
         f"{report.undetermined} scripts ended early where Kafka's choice is random, "
         f"{len(report.violations)} invariants broken"
     )
+    for name, plays in report.repeated.items():
+        console.print(f"{plays} plays made again: {escape(name)} ceased to coordinate, or answered too late")
     print_violations(console, report.violations)
     if json_path:
         json_path.write_text(json.dumps(as_json(report, seed), indent=1) + "\n")
@@ -78,6 +80,7 @@ def as_json(report: Report, seed: int) -> dict[str, object]:
         "steps": report.steps,
         "undetermined": report.undetermined,
         "kinds": dict(report.kinds),
+        "repeated": dict(report.repeated),
         "findings": [
             {
                 "script": as_data(finding.script),

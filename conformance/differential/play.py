@@ -115,6 +115,8 @@ class Player:
 
     def __init__(self, peer: Peer, group: str, versions: Versions, quiet: float) -> None:
         self.tape = Tape()
+        self.trouble = ""
+        """The sentence on a question beside the script that was not answered in time; the transcript ends there."""
         self._peer = peer
         self._group = group
         self._versions = versions
@@ -130,16 +132,21 @@ class Player:
         self._at = 0
 
     def play(self, script: Script) -> Transcript:
-        """Play the script to the end; return the transcript."""
+        """Play the script to the end; return the transcript, up to the trouble if there is any.
+
+        Answers of the script itself may stay out; only a question beside it must be answered.
+        """
         try:
             self._prepare(script)
             for self._at, step in enumerate(script):
                 self._do(step)
                 self._transcript.states.append(self._settled())
-            return self._transcript
+        except NoAnswer as trouble:
+            self.trouble = str(trouble)
         finally:
             for connection in self._connections:
                 connection.close()
+        return self._transcript
 
     def _prepare(self, script: Script) -> None:
         """Describe the kinds of groups in the script, and set the initial delay of streams groups to 0."""

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from kafka_shim.conformance.contact import shows_a_move
 from kafka_shim.conformance.differential.assigned import OTHER_TOPIC, TOPIC
 from kafka_shim.conformance.differential.compare import Difference, compare
 from kafka_shim.conformance.differential.play import Player, Versions
@@ -22,6 +23,7 @@ from kafka_shim.conformance.differential.script import PROTOCOLS, Script, script
 from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.peers import make_topics, probe
 from kafka_shim.conformance.protocol import BY_KEY
+from kafka_shim.conformance.runner import MOVES_FOLLOWED
 from kafka_shim.conformance.targets import Target, TargetError
 
 QUIET: Final = 0.03
@@ -49,7 +51,8 @@ class Report:
     """The result of a run: counts of scripts and steps, scripts cut short by a random choice, findings.
 
     `kinds` counts the differing scripts by the kind of their difference; a finding is the first of its kind.
-    `violations` are the broken invariants in the traces of the targets.
+    `violations` are the broken invariants in the traces of the targets. `repeated` counts the plays made again because
+    a target ceased to coordinate or was too slow, by its description.
     """
 
     targets: tuple[str, str]
@@ -59,6 +62,7 @@ class Report:
     kinds: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
+    repeated: Counter[str] = field(default_factory=Counter)
 
 
 class Pair:
@@ -71,13 +75,31 @@ class Pair:
         self.protocols = [name for name in served if name in (kinds or PROTOCOLS)]
         if not self.protocols:
             raise TargetError(f"the targets do not both have groups of the kind {', '.join(kinds)}")
+        self.repeated: Counter[str] = Counter()
+        """The plays made again, by the target that gave the reason."""
         self._numbers = itertools.count(1)
         self._plays = ThreadPoolExecutor(64)
 
     def compare(self, script: Script, quiet: float) -> tuple[Difference | None, int]:
-        """Play a script on both; return the first difference, and the number of compared steps."""
-        group = f"differential-{next(self._numbers)}"
-        first, second = self._plays.map(lambda peer: Player(peer, group, self.versions, quiet).play(script), self.peers)
+        """Play a script on both; return the first difference, and the number of compared steps.
+
+        Play it again in a new group, once the target is ready, if a target ceased to coordinate meanwhile or was too
+        slow to describe the group. Kafka's controller fences its broker when the machine lets it hear nothing in time.
+        """
+        for _ in range(MOVES_FOLLOWED):
+            group = f"differential-{next(self._numbers)}"
+            players = [Player(peer, group, self.versions, quiet) for peer in self.peers]
+            first, second = self._plays.map(Player.play, players, itertools.repeat(script))
+            both = list(zip(self.peers, players, strict=True))
+            absent = [peer for peer, player in both if player.trouble or shows_a_move(player.tape)]
+            if not absent:
+                break
+            self.repeated.update(peer.instance.description for peer in absent)
+            for peer in absent:
+                probe(peer.instance)
+        for peer, player in both:
+            if player.trouble:
+                raise TargetError(f"{peer.instance.description} is too slow: {player.trouble}")
         outcome = compare(script, first, second, group)
         return outcome.difference, outcome.steps
 
@@ -129,6 +151,7 @@ def run(
         with ThreadPoolExecutor(2) as pool:
             first, second = pool.map(started, targets)
         pair = Pair(first, second, kinds)
+        report.repeated = pair.repeated
         lock = threading.Lock()
         parts = [min(_EXAMPLES_AT_A_TIME, count - done) for done in range(0, count, _EXAMPLES_AT_A_TIME)]
 

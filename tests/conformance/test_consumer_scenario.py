@@ -1,7 +1,9 @@
-"""The checks at the end of every consumer protocol case, on heartbeats made by hand."""
+"""The checks at the end of every consumer protocol case, and those of R19, on heartbeats made by hand."""
 
+from collections.abc import Callable
+from itertools import accumulate
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +14,7 @@ from kafka_shim.apis.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from kafka_shim.conformance.clients.client_processes import EVERY_CLIENT
+from kafka_shim.conformance.clients.consumer_cases import FEWEST_REFUSALS, loading
 from kafka_shim.conformance.clients.consumer_scenario import (
     HEARTBEAT,
     ConsumerScenario,
@@ -20,7 +23,7 @@ from kafka_shim.conformance.clients.consumer_scenario import (
     is_full,
     owned,
 )
-from kafka_shim.conformance.clients.relay import Exchange
+from kafka_shim.conformance.clients.relay import Exchange, Plan
 from kafka_shim.conformance.targets.base import Instance, Limits
 from kafka_shim.conformance.verdict import Failed
 
@@ -97,3 +100,64 @@ def test_fields_of_a_heartbeat_and_its_answer_are_read() -> None:
     assert [count(assignment_in(first)), count(owned(first)), count(owned(beat(2, 1, 1)))] == [2, 0, -1]
     assert not is_full(beat(2, 1, 1))
     assert is_full(beat(2, 0, 1, subscribed_topic_names=None, subscribed_topic_regex="t.*"))
+
+
+class Refused:
+    """A scenario with a member that joins again and again, each time so many milliseconds after the last try."""
+
+    def __init__(self, *apart: int) -> None:
+        times = accumulate((each / 1000 for each in apart), initial=1.0)
+        self._tries = [beat(at, 0, 0) for at in times]
+        self.relay = self
+
+    def plan(self, api: str, action: str, code: int, times: int) -> Plan:
+        self._plan = Plan(HEARTBEAT, "error", code, times)
+        return self._plan
+
+    def start(self) -> Any:
+        return MEMBER
+
+    def frames(self, condition: Callable[[], bool], what: str) -> None:
+        for each in self._tries:
+            if condition():
+                return
+            self._plan.fired.append(each)
+        assert condition(), what
+
+    def release(self, plan: Plan) -> None:
+        plan.times = 0
+
+    def share(self, members: list[Any]) -> None:
+        if self._plan.times:
+            self._plan.fired.extend(self._tries[: int(self._plan.times)])
+
+    def check(self, holds: bool, why: str) -> None:
+        if not holds:
+            raise Failed(why)
+
+
+# Tries of the Java consumer, then of librdkafka, on a busy machine: the slowest first ones, and a whole run.
+# fmt: off
+SLOW_AT_FIRST = (
+    441, 150, 63, 98, 70, 32, 95, 18, 12, 5, 8, 5, 14, 7, 16, 2, 6, 14, 2, 11,
+    10, 9, 8, 18, 16, 23, 7, 8, 18, 26, 6, 6, 21, 43, 23, 37, 2, 7, 2,
+)
+TWICE_AT_ONCE = (
+    219, 239, 1, 98, 204, 3, 114, 199, 1, 87, 232, 1, 113, 187, 1, 102, 182, 9, 106, 218, 1, 121, 232, 1, 120, 221,
+)
+# fmt: on
+
+
+def test_a_member_that_does_not_back_off_is_found_though_its_first_tries_are_slow() -> None:
+    with pytest.raises(Failed, match=r"it tried again after \[2, 2, 2, "):
+        loading(cast(Any, Refused(*SLOW_AT_FIRST)))
+
+
+def test_a_member_backs_off_though_some_tries_come_at_once() -> None:
+    loading(cast(Any, Refused(*TWICE_AT_ONCE)))
+
+
+def test_a_member_that_backs_off_for_long_need_not_try_often() -> None:
+    scenario = Refused(*[2000] * 20)
+    loading(cast(Any, scenario))
+    assert len(scenario._plan.fired) == FEWEST_REFUSALS

@@ -1,7 +1,7 @@
 """The differential mode: scripts, differences that count, and a shrunk one."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,7 +13,9 @@ from kafka_shim.conformance.differential.compare import Difference, Outcome, com
 from kafka_shim.conformance.differential.play import Answer, Player, Transcript
 from kafka_shim.conformance.differential.run import LONGER_QUIETS, QUIET, Pair, run, shortest, started
 from kafka_shim.conformance.differential.script import Script, Step, entrance, formation
-from kafka_shim.conformance.targets import open_target
+from kafka_shim.conformance.peer import Peer
+from kafka_shim.conformance.targets import Instance, TargetError, open_target
+from kafka_shim.conformance.wire import NoAnswer
 
 STATE = HeartbeatResponse()
 
@@ -171,3 +173,64 @@ def test_a_difference_is_shrunk_to_the_step_that_shows_it(ours: Pair, monkeypatc
     shrunk, difference = shortest(ours, (script, difference), difference.kind)
     assert [step.do for step in shrunk] == ["heartbeat"]
     assert difference.kind == "heartbeat: error_code 22 / 25"
+
+
+class Moving(Player):
+    """Answers the scripts on the second of two coordinators as a broker that coordinates no more, `times` times."""
+
+    times: ClassVar[float]
+    absent: ClassVar[Peer]
+
+    def play(self, script: Script) -> Transcript:
+        transcript = super().play(script)
+        if self._peer is self.absent and Moving.times > 0:
+            Moving.times -= 1
+            for answer in transcript.answers:
+                answer.message.error_code = 16
+                self.tape.record("m0", "=", b"", f"HeartbeatResponse {answer.message}")
+        return transcript
+
+
+def test_a_script_is_played_again_when_the_coordinator_is_back(ours: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    awaited: list[Instance] = []
+    Moving.times, Moving.absent = 2, ours.peers[1]
+    monkeypatch.setattr(differential, "Player", Moving)
+    monkeypatch.setattr(differential, "probe", awaited.append)
+    assert ours.compare((Step("heartbeat", who="unknown"),), QUIET) == (None, 1)
+    assert awaited == [ours.peers[1].instance] * 2
+
+
+def test_a_target_that_never_coordinates_differs(ours: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    Moving.times, Moving.absent = float("inf"), ours.peers[1]
+    monkeypatch.setattr(differential, "Player", Moving)
+    difference, _ = ours.compare((Step("heartbeat", who="unknown"),), QUIET)
+    assert difference is not None
+    assert difference.kind == "heartbeat: error_code 25 / 16"
+
+
+class Slow(Moving):
+    """Has no answer to the description of the group on one of two coordinators, `times` times."""
+
+    def _settled(self) -> Any:
+        if self._peer is self.absent and Moving.times > 0:
+            Moving.times -= 1
+            raise NoAnswer("no answer on connection aside.0 within 10.0 s")
+        return super()._settled()
+
+    def play(self, script: Script) -> Transcript:
+        return Player.play(self, script)
+
+
+def test_a_script_is_played_again_when_the_group_was_not_described(ours: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    Moving.times, Moving.absent = 1, ours.peers[0]
+    monkeypatch.setattr(differential, "Player", Slow)
+    before = ours.repeated.total()
+    assert ours.compare((Step("heartbeat", who="unknown"),), QUIET) == (None, 1)
+    assert ours.repeated.total() == before + 1
+
+
+def test_a_target_that_never_describes_the_group_ends_the_run(ours: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    Moving.times, Moving.absent = float("inf"), ours.peers[1]
+    monkeypatch.setattr(differential, "Player", Slow)
+    with pytest.raises(TargetError, match=r"kafka-shim, store memory: is too slow: no answer on connection aside\.0"):
+        ours.compare((Step("heartbeat", who="unknown"),), QUIET)
