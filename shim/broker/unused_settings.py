@@ -163,7 +163,7 @@ _FIXED: Final[tuple[_Row, ...]] = (
     ("security.providers", STRING, None),
     ("share.coordinator.append.linger.ms", INT, "-1"),
     ("share.coordinator.load.buffer.size", INT, "5242880"),
-    # Kafka 4.2 has no upper bound here.
+    # Kafka 4.2 declares no upper bound, and does not start beyond it either.
     ("share.coordinator.snapshot.update.records.per.snapshot", INT, "500", 0, 500),
     ("share.coordinator.state.topic.compression.codec", INT, "0"),
     ("share.coordinator.state.topic.min.isr", SHORT, "2"),
