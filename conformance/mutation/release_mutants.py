@@ -171,8 +171,8 @@ RELEASE_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "version 0 of offsets needs no ZooKeeper",
         _HANDLERS,
-        "    return call.version == 0 and call.broker.rules.zookeeper_offsets_refused\n",
-        "    return call.version == 0 and not call.broker.rules.zookeeper_offsets_refused\n",
+        "    if call.version == 0 and call.broker.rules.zookeeper_offsets_refused and any(",
+        "    if call.version == 0 and not call.broker.rules.zookeeper_offsets_refused and any(",
         (),
         ("tests/server/test_older_releases.py",),
     ),

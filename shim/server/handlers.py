@@ -260,7 +260,8 @@ def offset_commit(request: OffsetCommitRequest, call: Exchange) -> OffsetCommitR
             topic = OffsetCommitRequestTopic(topic.name, topic.topic_id, partitions)
         topics.append(topic)
     refused = unknown_ids + unknown_partitions
-    if _is_for_zookeeper(call) and any(topic.partitions for topic in topics):
+    if call.version == 0 and call.broker.rules.zookeeper_offsets_refused and any(each.partitions for each in topics):
+        # The version stores offsets in ZooKeeper, and the release runs without.
         return OffsetCommitResponse(
             topics=[_commit_refused(topic, topic.partitions, _UNSUPPORTED_VERSION) for topic in request.topics]
         )
@@ -281,12 +282,6 @@ def offset_commit(request: OffsetCommitRequest, call: Exchange) -> OffsetCommitR
     response = call.groups.commit(view, call.arrived, unknown_group_is_69=call.version >= 9)
     response.topics = merge(refused + response.topics, _name_and_id)
     return response
-
-
-def _is_for_zookeeper(call: Exchange) -> bool:
-    """Return True for a version that stores offsets in ZooKeeper, of a release that runs without: it is advertised, and
-    refused with UNSUPPORTED_VERSION (35)."""
-    return call.version == 0 and call.broker.rules.zookeeper_offsets_refused
 
 
 def all_exist(request: OffsetCommitRequest, broker: Broker) -> bool:
@@ -393,7 +388,7 @@ def offset_fetch(request: OffsetFetchRequest, call: Exchange) -> OffsetFetchResp
     In version 10 a topic id without a topic gets UNKNOWN_TOPIC_ID (100) on each partition, behind the topics that have
     one; an answer for all topics leaves out those without an id.
     """
-    if _is_for_zookeeper(call):
+    if call.version == 0 and call.broker.rules.zookeeper_offsets_refused:
         return OffsetFetchResponse(groups=[fetch_refused(group, _UNSUPPORTED_VERSION) for group in request.groups])
     fetch = _fetch_by_id if call.version >= 10 else _fetch_by_name
     response = OffsetFetchResponse(groups=[fetch(group, request.require_stable, call) for group in request.groups])
