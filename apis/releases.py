@@ -43,6 +43,7 @@ class Rules:
     downgrade_checks_assignment: bool    = _rule("4.3", "",    0, "A downgrade rebalances if its assignment is old")
 
     # Offsets and transactions
+    zookeeper_offsets_refused: bool      = _rule("3.9", "",    0, "Version 0 of OffsetCommit and OffsetFetch gets 35")
     ids_in_commits: bool                 = _rule("4.3", "",    0, "OffsetCommit of each version stores topic ids")
     ids_in_transactions: bool            = _rule("4.4", "", 1319, "TxnOffsetCommit of each version stores topic ids")
     offsets_end_with_topic_id: bool      = _rule("4.3", "",    0, "A deleted topic takes offsets of its id alone")

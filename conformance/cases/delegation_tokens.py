@@ -338,11 +338,17 @@ def login(t: Trial) -> None:
         rest = token.expiry_timestamp_ms - time.time() * 1000
         lifetime = answer.session_lifetime_ms
         t.check(abs(lifetime - rest) < 10_000, f"the session lasts {lifetime} ms, the token {rest}")
-        answer = wire.call(CreateDelegationTokenRequest(), 3)
-        t.expect(answer, error_code=NOT_ALLOWED, principal_name=alice.name, token_requester_principal_name=alice.name)
+        version = t.version_of("CreateDelegationToken")
+        answer = wire.call(CreateDelegationTokenRequest(), version)
+        t.expect(answer, error_code=NOT_ALLOWED, principal_name=alice.name)
+        t.equal(answer.token_requester_principal_name, alice.name if version >= 3 else "", "the requester")
         for request in (RenewDelegationTokenRequest(token.hmac, -1), ExpireDelegationTokenRequest(token.hmac, -1)):
-            t.expect(wire.call(request, 2), error_code=NOT_ALLOWED, expiry_timestamp_ms=-1)
-        t.expect(wire.call(DescribeDelegationTokenRequest(None), 3), error_code=NOT_ALLOWED, tokens=[])
+            t.expect(wire.call(request, t.version_of(request)), error_code=NOT_ALLOWED, expiry_timestamp_ms=-1)
+        t.expect(
+            wire.call(DescribeDelegationTokenRequest(None), t.version_of("DescribeDelegationToken")),
+            error_code=NOT_ALLOWED,
+            tokens=[],
+        )
 
 
 @login_case("tokens/login/2", "An unknown token, a wrong password and a missing extension are 58, with the same text")
@@ -378,7 +384,9 @@ def login_after_removal(t: Trial) -> None:
     await_removal(t, alice, token.token_id)
     _, refused = log_in(t, token.token_id, token.hmac)
     t.expect(refused, error_code=E.SASL_AUTHENTICATION_FAILED, error_message=generic(SHA_512))
-    t.expect(wire.call(DescribeDelegationTokenRequest(None), 3), error_code=NOT_ALLOWED)
+    t.expect(
+        wire.call(DescribeDelegationTokenRequest(None), t.version_of("DescribeDelegationToken")), error_code=NOT_ALLOWED
+    )
 
 
 @login_case("tokens/login/4", "A session of a token ends with it: the next request closes the connection")
@@ -391,5 +399,5 @@ def end_of_session(t: Trial) -> None:
     t.expect(answer, error_code=0)
     t.check(0 < answer.session_lifetime_ms <= _LIFE_MS, f"the session lasts {answer.session_lifetime_ms} ms")
     t.lapse(answer.session_lifetime_ms + 300)
-    wire.send(DescribeDelegationTokenRequest(None), 3)
+    wire.send(DescribeDelegationTokenRequest(None), t.version_of("DescribeDelegationToken"))
     closes(t, wire)

@@ -66,6 +66,7 @@ class Expectations:
     def read(cls, path: Path) -> Expectations:
         """Read a file such as
 
+        like = "kafka-3.9"                  # the file beside it that these lines amend, or left out
         [[expected]]
         cells = ["join/first/2", "join/pending/*"]
         verdicts = ["fail"]
@@ -73,11 +74,13 @@ class Expectations:
         kind = "later"                      # or "off", or left out
         """
         table = tomllib.loads(path.read_text())
-        if table.keys() - {"expected"}:
-            raise ValueError(f"the only name is expected, not {', '.join(table)}")
+        if unknown := table.keys() - {"like", "expected"}:
+            raise ValueError(f"the only names are like and expected, not {', '.join(sorted(unknown))}")
+        amended = cls.read(path.with_name(f"{table['like']}.toml")).lines if "like" in table else []
         lines = table.get("expected", [])
         return cls(
-            [
+            amended
+            + [
                 Expectation(
                     tuple(line["cells"]),
                     frozenset(map(Verdict, line["verdicts"])),

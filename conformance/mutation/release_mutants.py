@@ -169,6 +169,14 @@ RELEASE_MUTANTS: Final[tuple[Mutant, ...]] = (
         ("tests/groups/streams/test_releases.py",),
     ),
     Mutant(
+        "version 0 of offsets needs no ZooKeeper",
+        _HANDLERS,
+        "    if call.version == 0 and call.broker.rules.zookeeper_offsets_refused and any(",
+        "    if call.version == 0 and not call.broker.rules.zookeeper_offsets_refused and any(",
+        (),
+        ("tests/server/test_older_releases.py",),
+    ),
+    Mutant(
         "a converted group waits for the interval",
         _CONVERSION,
         "            records.CLASSES.target_epoch_record(group_id, generation),\n",

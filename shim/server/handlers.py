@@ -55,6 +55,7 @@ from kafka_shim.apis.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from kafka_shim.apis.offset_fetch import group_error as fetch_refused
 from kafka_shim.apis.profiles import group_operations
 from kafka_shim.apis.streams_group_describe import (
     DescriptionStatus,
@@ -97,6 +98,7 @@ from kafka_shim.server.trace import software_of
 
 _UNKNOWN_TOPIC_ID: Final = int(ErrorCode.UNKNOWN_TOPIC_ID)
 _UNKNOWN_TOPIC_OR_PARTITION: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_UNSUPPORTED_VERSION: Final = int(ErrorCode.UNSUPPORTED_VERSION)
 
 _MANY_PARTITIONS: Final = 1000
 """The answer of OffsetFetch to fewer partitions is not measured before it is encoded."""
@@ -258,6 +260,11 @@ def offset_commit(request: OffsetCommitRequest, call: Exchange) -> OffsetCommitR
             topic = OffsetCommitRequestTopic(topic.name, topic.topic_id, partitions)
         topics.append(topic)
     refused = unknown_ids + unknown_partitions
+    if call.version == 0 and call.broker.rules.zookeeper_offsets_refused and any(each.partitions for each in topics):
+        # The version stores offsets in ZooKeeper, and the release runs without.
+        return OffsetCommitResponse(
+            topics=[_commit_refused(topic, topic.partitions, _UNSUPPORTED_VERSION) for topic in request.topics]
+        )
     if not refused:
         return call.groups.commit(request, call.arrived, unknown_group_is_69=call.version >= 9)
     if unknown_partitions:
@@ -381,6 +388,8 @@ def offset_fetch(request: OffsetFetchRequest, call: Exchange) -> OffsetFetchResp
     In version 10 a topic id without a topic gets UNKNOWN_TOPIC_ID (100) on each partition, behind the topics that have
     one; an answer for all topics leaves out those without an id.
     """
+    if call.version == 0 and call.broker.rules.zookeeper_offsets_refused:
+        return OffsetFetchResponse(groups=[fetch_refused(group, _UNSUPPORTED_VERSION) for group in request.groups])
     fetch = _fetch_by_id if call.version >= 10 else _fetch_by_name
     response = OffsetFetchResponse(groups=[fetch(group, request.require_stable, call) for group in request.groups])
     _check_size(response)

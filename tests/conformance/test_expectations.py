@@ -54,6 +54,32 @@ def test_a_target_finds_the_file_of_the_shortest_name() -> None:
     assert Expectations.of_target("localhost:9092").lines == []
 
 
+def test_a_file_amends_the_lines_of_another(tmp_path: Path, expectations: Expectations) -> None:
+    path = tmp_path / "like.toml"
+    path.write_text(
+        'like = "some"\n[[expected]]\ncells = ["join/first/2@4"]\nverdicts = ["pass"]\nreason = "not so here"\n'
+    )
+    amended = Expectations.read(path)
+    assert amended.lines[:-1] == expectations.lines
+    assert amended.surprise("join/first/2", 3, Verdict.FAIL) is None
+    assert amended.surprise("join/first/2", 4, Verdict.PASS) is None
+    assert "not so here" in (amended.surprise("join/first/2", 4, Verdict.FAIL) or "")
+
+
+@pytest.mark.parametrize("release", ["2.8", "3.9"])
+def test_ours_of_an_older_release_is_expected_to_answer_as_that_release(release: str) -> None:
+    ours, kafka = (Expectations.of_target(f"{kind}:{release}").lines for kind in ("shim", "kafka"))
+    assert ours[: len(kafka)] == kafka != []
+    assert Expectations.of_target(f"shim:{release}:sqlite:").lines == ours
+
+
+def test_a_file_with_an_unknown_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text("alike = 'other'")
+    with pytest.raises(ValueError, match="the only names are like and expected, not alike"):
+        Expectations.read(path)
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_line_of_every_file_covers_a_case_and_has_a_reason(path: Path) -> None:
     cases = all_cases()
