@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from kafka_shim.groups.assignors.spec import GroupSpec, MemberSpec, Partitions, group_spec
 from kafka_shim.groups.share.assignor import assign as share
+from kafka_shim.groups.streams import assignor as streams
+from kafka_shim.groups.streams.records import NO_TASKS
 
 # Ids on both sides of the bound from which Java reads a number as negative.
 TOPICS = [bytes([first, *[0] * 14, number]) for number, first in enumerate((0x10, 0x90, 0x70, 0xF0, 0x20, 0x80))]
@@ -96,3 +98,40 @@ def share_specs(draw: st.DrawFn, homogeneous: bool) -> ShareSpec:
         {topic: numbers for topic, numbers in partitions.items() if topic in wanted},
         {name: each for name, each in previous.items() if name in subscriptions},
     )
+
+
+class StreamsSpec(NamedTuple):
+    """A streams group, as its assignor takes it."""
+
+    members: Mapping[str, streams.MemberSpec]
+    subtopologies: Mapping[str, streams.SubtopologySpec]
+    standby_replicas: int
+
+
+@st.composite
+def streams_specs(draw: st.DrawFn) -> StreamsSpec:
+    """A group that is new, or that some members have joined and left since its last assignment."""
+    subtopologies = draw(
+        st.dictionaries(
+            st.sampled_from(["0", "1", "2"]),
+            st.builds(streams.SubtopologySpec, st.integers(1, 6), st.booleans()),
+            min_size=1,
+        )
+    )
+    replicas = draw(st.integers(0, 2))
+    members = {
+        f"m{process}{number}": streams.MemberSpec(f"p{process}")
+        for process, size in enumerate(draw(st.lists(st.integers(1, 3), min_size=1, max_size=5)))
+        for number in range(size)
+    }
+    if draw(st.booleans()):
+        gone = draw(st.sets(st.sampled_from(list(members)), max_size=len(members) - 1))
+        strangers = {f"s{number}": streams.MemberSpec(f"t{number}") for number in range(draw(st.integers(0, 2)))}
+        old = {id: member for id, member in members.items() if id not in gone} | strangers
+        was = streams.assign(old, subtopologies, replicas)
+        tasks = [(name, each) for name, of in subtopologies.items() if of.is_stateful for each in range(of.tasks)]
+        reports = st.dictionaries(st.sampled_from(tasks), st.integers(0, 3)) if tasks else st.just({})
+        members = {
+            id: member._replace(tasks=was.get(id, NO_TASKS), offsets=draw(reports)) for id, member in members.items()
+        }
+    return StreamsSpec(members, subtopologies, replicas)

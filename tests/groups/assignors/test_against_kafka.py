@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,13 +16,17 @@ from kafka_shim.groups.assignors.range import RangeAssignor
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, GroupSpec, Partitions
 from kafka_shim.groups.assignors.uniform import UniformAssignor
 from kafka_shim.groups.share.assignor import assign as share
+from kafka_shim.groups.streams.assignor import assign as sticky
+from kafka_shim.groups.streams.records import Tasks, each_task
 from tests.examples import examples
 
-from .groups import ShareSpec, group_specs, kept, pairs, share_specs, sizes
+from .groups import ShareSpec, StreamsSpec, group_specs, kept, pairs, share_specs, sizes, streams_specs
 
 pytestmark = pytest.mark.second_stage("Kafka's assignors")
 
 SETTINGS = settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RENAMED = 30
+"""How often a streams group gets other names, to see if they decide."""
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +112,46 @@ def test_simple_shares_each_topic_as_kafka_does_where_subscriptions_differ(
                 sorted(len(assigned[id].get(topic, ())) for id in spec.subscriptions) for assigned in (ours, theirs)
             )
             assert each == each_of_theirs
+
+
+# -- streams groups
+
+
+def renamed(spec: StreamsSpec, order: Random) -> StreamsSpec:
+    """The same group, with its names dealt out anew among members and among processes."""
+    ids, processes = list(spec.members), list({member.process_id for member in spec.members.values()})
+    other_id = dict(zip(ids, order.sample(ids, len(ids)), strict=True))
+    other_process = dict(zip(processes, order.sample(processes, len(processes)), strict=True))
+    members = {
+        other_id[id]: member._replace(process_id=other_process[member.process_id])
+        for id, member in spec.members.items()
+    }
+    return spec._replace(members=members)
+
+
+def roles(assigned: dict[str, Tasks]) -> dict[str, tuple[set[tuple[str, int]], set[tuple[str, int]]]]:
+    return {id: (set(each_task(each.active)), set(each_task(each.standby))) for id, each in assigned.items()}
+
+
+def no_name_decides(spec: StreamsSpec) -> bool:
+    """True if each member gets the same under other names."""
+    ours = list(roles(sticky(*spec)).values())
+    for seed in range(RENAMED):
+        other = renamed(spec, Random(seed))
+        assigned = roles(sticky(*other))
+        if [assigned[id] for id in other.members] != ours:
+            return False
+    return True
+
+
+@SETTINGS
+@given(spec=streams_specs())
+def test_sticky_is_the_same_where_no_name_decides(kafka: KafkaAssignors, spec: StreamsSpec) -> None:
+    """Of equals Kafka takes one by a hash table and a heap, and we by name: then only the numbers are the same."""
+    ours, theirs = roles(sticky(*spec)), roles(kafka.tasks(*spec))
+    for role in (0, 1):
+        assert Counter(task for each in ours.values() for task in each[role]) == Counter(
+            task for each in theirs.values() for task in each[role]
+        )
+    if no_name_decides(spec):
+        assert ours == theirs
