@@ -5,7 +5,8 @@ than a second. Other work of the machine only adds to a turn's cost, so the figu
 its turns. Two processes of the same code differ by several percent (addresses, hashes), so all servers are started
 several times; the ratio is the median of those of the starts, shown with the lowest and the highest.
 
-Fetches need no group. An idle fetch ends after 5 ms without a record, so its answer time says little.
+Fetches need no group. An idle fetch ends after 5 ms without a record, so its answer time says little. The group is a
+classic one: `bench.instructions` has the heartbeat and the commit of a consumer group (KIP-848).
 """
 
 from __future__ import annotations

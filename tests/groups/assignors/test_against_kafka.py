@@ -118,8 +118,8 @@ def test_simple_shares_each_topic_as_kafka_does_where_subscriptions_differ(
 
 
 def renamed(spec: StreamsSpec, order: Random) -> StreamsSpec:
-    """The same group, after its members exchange their names, and its processes theirs."""
-    ids, processes = list(spec.members), list({member.process_id for member in spec.members.values()})
+    """The same group, after its members exchange their names, and so do its processes."""
+    ids, processes = list(spec.members), sorted({member.process_id for member in spec.members.values()})
     other_id = dict(zip(ids, order.sample(ids, len(ids)), strict=True))
     other_process = dict(zip(processes, order.sample(processes, len(processes)), strict=True))
     members = {
