@@ -10,6 +10,7 @@ from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtoco
 from kafka_shim.apis.join_group import error as join_refused
 from kafka_shim.apis.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_shim.apis.leave_group import error as leave_refused
+from kafka_shim.apis.releases import rules_of
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_shim.apis.sync_group import error as sync_refused
 from kafka_shim.groups.config import GroupConfig
@@ -60,7 +61,8 @@ class Coordinator:
             **settings,  # type: ignore[arg-type]
         )
         self.store = MemoryStore()
-        self.broker = SimpleNamespace(topics=Topics(foo=3, bar=3, baz=1))
+        # From 3.9 on version 0 of the requests for offsets is refused.
+        self.broker = SimpleNamespace(topics=Topics(foo=3, bar=3, baz=1), rules=rules_of("2.8"))
         self.now = 0.0
         self.tokens = count(1)
         self.restart()
