@@ -234,12 +234,19 @@ def _draw(
 
 
 def shortest(pair: Pair, longer: tuple[Script, Difference], kind: str) -> tuple[Script, Difference]:
-    """Remove single steps as long as the targets still differ in the same way."""
+    """Remove single steps as long as the targets still differ in the same way.
+
+    After a pass that removed some, all that are left are tried again: nothing may need them any longer, or they stayed
+    only because the machine was busy.
+    """
     script, difference = longer
-    for at in reversed(range(len(script))):
-        shorter = script[:at] + script[at + 1 :]
-        if shorter and (still := pair.confirmed(shorter)) is not None and still.kind == kind:
-            script, difference = shorter, still
+    before = None
+    while script != before:
+        before = script
+        for at in reversed(range(len(script))):
+            shorter = script[:at] + script[at + 1 :]
+            if shorter and (still := pair.confirmed(shorter)) is not None and still.kind == kind:
+                script, difference = shorter, still
     return script, difference
 
 
