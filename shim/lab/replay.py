@@ -119,6 +119,7 @@ class Replay:
             "fault": self._disturb,
             "fault-removed": self._let_be,
             "fire": lambda line: self.cluster.ticks.fire(self.now),
+            "half-closed": self._half_close,
             "loaded": self._loaded,
             "lost": self._lose,
             "open": self._open,
@@ -262,6 +263,9 @@ class Replay:
         except Exception:
             # As recorded, or the answers differ. The next input ends the connection.
             log.exception("input %d failed", self.seq)
+
+    def _half_close(self, line: Line) -> None:
+        self._sessions[line["connection"]].end()
 
     def _lose(self, line: Line) -> None:
         self._sessions.pop(line["connection"]).lost()

@@ -41,20 +41,19 @@ MAX_NOTES: Final = 64 * 1024
 _NOTHING: Final = memoryview(b"")
 
 
-_NO_SESSION: Final = cast(Session, SimpleNamespace(lost=lambda: None, waits_for_turn=False))
+_NO_SESSION: Final = cast(Session, SimpleNamespace(lost=lambda: None))
 """Stands where the session will be."""
 
 
 class TlsConnection(Connection):
     """A connection with TLS. `_entering` are the door and the host of a client during the handshake, None after it.
-    `_clear` are the bytes that are not encrypted yet, since the socket does not take them. `_has_heard_all` is true
-    after the farewell of the client, `_has_said_all` after that of the server."""
+    `_clear` are the bytes that are not encrypted yet, since the socket does not take them. `_has_said_all` is true
+    after the farewell of the server."""
 
     __slots__ = (
         "_clear",
         "_deliver",
         "_entering",
-        "_has_heard_all",
         "_has_said_all",
         "_incoming",
         "_is_queued",
@@ -81,7 +80,7 @@ class TlsConnection(Connection):
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._principal_of = principal_of
         self._clear = _NOTHING
-        self._is_queued = self._has_said_all = self._has_heard_all = False
+        self._is_queued = self._has_said_all = False
         super().__init__(loop, node, sock, address, door)
 
     def begin(self, node: Node, address: Any, door: Door | None) -> None:
@@ -155,7 +154,6 @@ class TlsConnection(Connection):
             while True:
                 plain = read(RECORD_BYTES)
                 if not plain:
-                    self._has_heard_all = True
                     self.over()
                     return
                 self._deliver(plain, now)
@@ -281,11 +279,12 @@ class TlsConnection(Connection):
 
     # The end
 
-    def resume(self) -> None:
-        """See `Transport.resume`. The farewell of TLS is not read again, and the socket may be open."""
-        super().resume()
-        if self._has_heard_all:
-            self.over()
+    def over(self) -> None:
+        """See `Connection.over`."""
+        if self._entering is None:
+            super().over()
+        else:
+            self.close()
 
     def give_up(self) -> None:
         """See `Connection.give_up`."""

@@ -165,12 +165,8 @@ class Connection:
             self._reactor.epoll.modify(self.fd, self.events)
 
     def over(self) -> None:
-        """Close at the end of the client's bytes, but not before its requests had their turn: see
-        `Session.waits_for_turn`."""
-        if self.session.waits_for_turn:
-            self.pause()
-        else:
-            self.close()
+        """Note the end of the client's bytes."""
+        self.session.end()
 
     def close(self) -> None:
         """See `Transport.close`."""

@@ -5,7 +5,7 @@ invalid bytes. A `Transport` carries the bytes. `exchange.py` handles a single r
 
 As in Kafka, a connection's requests are answered in order and one at a time: while one is parked, or its answer waits
 for records to become durable or for the client to read the one before, later ones wait. A session buffers a limited
-number of their bytes; then reading stops until there is room.
+number of their bytes; then reading stops until there is room. The end of a client that has closed its side waits too.
 
 Clients repeat the same Heartbeat, Fetch or OffsetCommit with only a new correlation id and a few other numbers. The
 last ones are remembered (`remembered/`): equal bytes are not decoded again, and go to the same rule.
@@ -53,6 +53,8 @@ _PRODUCE: Final = ApiKey.PRODUCE.to_bytes(2)
 
 _KEYS: Final = frozenset(map(int, ApiKey))
 
+_END: Final = b"end"
+"""Stands behind the last request of a client that has closed its side; an object of its own, unlike each frame."""
 _NOTHING: Final[deque[bytes]] = deque()
 """Shared empty queue: most sessions never queue, and a deque each would cost a third of a session."""
 
@@ -172,15 +174,6 @@ class Session:
         return self.state is _CLOSED
 
     @property
-    def waits_for_turn(self) -> bool:
-        """Return True if requests of the client wait for their turn among those of others.
-
-        A client that has closed its side meanwhile still has them served and answered, as by Kafka, which processes
-        what came before the end. Its transport reads the end again when they are served: `resume` is called then.
-        """
-        return self.state is _BUSY and self.exchange is None
-
-    @property
     def waiting_bytes(self) -> int:
         """Return the number of buffered bytes of requests that are not served yet."""
         return self._waiting_bytes + len(self._splitter.unfinished)
@@ -212,6 +205,17 @@ class Session:
         else:
             self._wait(frames)
         self._go_on(now)
+
+    def end(self) -> None:
+        """Close when all requests so far are answered: the client has closed its side.
+
+        Kafka reads nothing from a client with a request under way, not even the end.
+        """
+        if self.state is _READY or self.state is _READING:
+            self.transport.close()
+        elif self.state is not _CLOSED and not (self._waiting and self._waiting[-1] is _END):
+            with self.node.inputs.input("half-closed", connection=self.number):
+                self._wait([_END])
 
     def lost(self) -> None:
         """End the session after its connection has ended. As in Kafka a parked request stays parked, though its answer
@@ -366,6 +370,9 @@ class Session:
             while waiting and (self.state is _READY or self.state is _READING):
                 frame = waiting.popleft()
                 self._waiting_bytes -= len(frame)
+                if frame is _END:
+                    self.transport.close()
+                    return
                 self._serve(frame, now)
                 if time.monotonic() > ends and waiting and self._takes_turns():
                     break

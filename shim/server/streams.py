@@ -95,11 +95,8 @@ class StreamConnection:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._guarded, self._send_all)
                     await self._guarded(self._receive_all)
-                    # The client may have closed its own side only: the answers so far are for it.
-                    self._is_heard = True
-                    self._something_unsent.set()
-                if isinstance(self._stream, trio.SSLStream):
-                    await self._say_goodbye(self._stream)
+            if self._is_heard and not self._unsent and isinstance(self._stream, trio.SSLStream):
+                await self._say_goodbye(self._stream)
         finally:
             self.session.lost()
             await trio.aclose_forcefully(self._stream)
@@ -124,12 +121,12 @@ class StreamConnection:
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 if isinstance(error.__cause__, ssl.SSLError):
                     self.session.refuse(f"broken TLS: {error.__cause__}")
+                self.close()
                 return
             if not data:
-                if not self.session.waits_for_turn:
-                    return
-                self.pause()
-                continue
+                self._is_heard = True
+                self.session.end()
+                return
             self.used = True
             now = self._cluster.clock()
             if self._cluster.ticks.wake_at <= now:
@@ -141,12 +138,10 @@ class StreamConnection:
             self._cluster.settle(now)
 
     async def _send_all(self) -> None:
-        while not self._is_heard or self._unsent:
+        while True:
             await self._something_unsent.wait()
             self._something_unsent = trio.Event()
             data, self._unsent = self._unsent, bytearray()
-            if not data:
-                continue
             with trio.move_on_after(STALLED) as timeout:
                 try:
                     await self._stream.send_all(data)

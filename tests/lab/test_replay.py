@@ -14,6 +14,8 @@ import trio
 import trio.testing
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.list_groups import ListGroupsRequest
 from kafka_shim.apis.list_transactions import ListTransactionsRequest
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups import regex
@@ -204,6 +206,7 @@ class Line:
         self.peer = "127.0.0.1:1"
         self.paused = False
         self.answered = trio.Event()
+        self.closed = trio.Event()
         self.cluster = to
         self.session = to.open(to.nodes[1], self, "/127.0.0.1")
 
@@ -215,7 +218,9 @@ class Line:
 
     def resume(self) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.closed.set()
+        self.session.lost()
 
     def join(self, member_id: str, topics: list[str]) -> None:
         heartbeat = ConsumerGroupHeartbeatRequest(
@@ -251,6 +256,34 @@ def test_computations_of_worker_threads_are_replayed(tmp_path: Path) -> None:
     assert replay.answers == 3
     assert trace_of(tmp_path, "again.jsonl") == trace_of(tmp_path, "trace.jsonl")
     assert records_of(replay.store) == records_of(store)
+
+
+def test_a_client_that_closes_its_side_is_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+
+    async def main() -> None:
+        with Journal(path) as journal:
+            config = ClusterConfig(settings={"group.initial.rebalance.delay.ms": "1000"}, journal=journal)
+            cluster = make_cluster([Address(1, "localhost", 9092)], config, MemoryStore())
+            async with trio.open_nursery() as nursery:
+                await nursery.start(cluster.run)
+                await cluster.loaded.wait()
+                with TraceFile(tmp_path / "trace.jsonl", cluster, 1 << 20):
+                    line, now = Line(cluster), cluster.clock()
+                    join = JoinGroupRequest(
+                        "billing", 10_000, 10_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")]
+                    )
+                    line.session.receive(request(join, 2) + request(ListGroupsRequest(), 0), now)
+                    line.session.end()
+                    cluster.settle(now)
+                    with trio.fail_after(60):
+                        await line.closed.wait()
+                nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    replay = replayed(path)
+    assert replay.answers == 2
+    assert trace_of(tmp_path, "again.jsonl") == trace_of(tmp_path, "trace.jsonl")
 
 
 def replayed(journal: Path) -> Replay:

@@ -147,13 +147,28 @@ async def test_huge_commit_is_answered_when_its_batch_has_ended(failure: StoreEr
         assert wire.sent == b""
         store.failure = failure
         store.let_go()
-        await until(lambda: wire.sent)
+        await until(lambda: wire.has_answer)
         answer = wire.answer(OffsetCommitResponse, 2)[1]
         codes = {each.partition_index: each.error_code for each in answer.topics[0].partitions}
         assert len(codes) == 59_999
         expected = ErrorCode.NONE if failure is None else ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert codes[0] == expected
         store.failure = None
+
+
+async def test_a_client_that_has_closed_its_side_is_answered_when_its_commit_is_durable() -> None:
+    store = SlowStore()
+    async with running(store) as cluster:
+        wire, now = Wire(cluster), cluster.clock()
+        wire.receive(commit(7) + fetch(), now)
+        wire.session.end()
+        await until(lambda: store.batches)
+        assert not wire.is_closed
+        store.let_go()
+        await until(lambda: wire.is_closed)
+        stored, fetched = wire.answers()
+        assert read(stored, OffsetCommitResponse, 2)[1].topics[0].partitions[0].error_code == 0
+        assert read(fetched, OffsetFetchResponse, 1)[1].topics[0].partitions[0].committed_offset == 7
 
 
 async def test_no_client_sees_a_commit_before_it_is_durable() -> None:

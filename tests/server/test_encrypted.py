@@ -18,9 +18,15 @@ from typing import Any
 import pytest
 
 from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_shim.apis.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_shim.apis.metadata import MetadataRequest, MetadataResponse
+from kafka_shim.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.wire.frames import FrameSplitter
 from kafka_shim.security.certificates import TestAuthority
@@ -58,9 +64,10 @@ def wrapped(sock: socket.socket) -> ssl.SSLSocket:
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["reactor", "streams"])
-def server(request: pytest.FixtureRequest) -> Iterator[CoordinatorServer]:
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CoordinatorServer]:
     config = ServerConfig(epoll=request.param, cluster=ClusterConfig(topics={"orders": 1000}))
-    with CoordinatorServer(server_config=config, config=LISTENERS) as made:
+    store = f"sqlite:{tmp_path_factory.mktemp('store')}/offsets.db"
+    with CoordinatorServer(server_config=config, config=LISTENERS, store=store) as made:
         yield made
 
 
@@ -132,6 +139,23 @@ def heartbeats(count: int) -> bytes:
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def requests_of(first: str) -> tuple[bytes, int]:
+    """Return three requests, the first of which may wait, and the bytes of all answers."""
+    heartbeat = 4 + 4 + 4 + 2
+    if first == "stored":
+        partition = OffsetCommitRequestPartition(0, 7, committed_metadata="")
+        commit = OffsetCommitRequest("none", topics=[OffsetCommitRequestTopic("orders", partitions=[partition])])
+        return request(commit, 2) + heartbeats(2), 4 + 4 + 4 + (2 + 6) + 4 + (4 + 2) + 2 * heartbeat
+    if first == "parked":
+        fetch = FetchRequest(max_wait_ms=20, min_bytes=1)
+        fetch.topics = [FetchTopic("orders", partitions=[FetchPartition(0, 0, partition_max_bytes=100)])]
+        return request(fetch, 4) + heartbeats(2), 4 + 4 + 4 + 4 + (2 + 6) + 4 + 4 + 2 + 8 + 8 + 4 + 4 + 2 * heartbeat
+    return heartbeats(3), 3 * heartbeat
+
+
+FIRST = ["served", "stored", "parked"]
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_bytes_that_come_one_by_one_are_served(server: CoordinatorServer, version: ssl.TLSVersion) -> None:
     with Bytes(server.bootstrap_of("SECRET"), version) as client:
@@ -161,13 +185,15 @@ def test_many_requests_in_a_record_and_a_request_in_many_records(server: Coordin
 
 @pytest.mark.parametrize("ends", [False, True], ids=["farewell", "farewell and end"])
 @pytest.mark.parametrize("pipelined", [session.PIPELINED, -1.0], ids=["at once", "in turns"])
+@pytest.mark.parametrize("first", FIRST)
 def test_a_client_that_half_closes_is_answered(
-    server: CoordinatorServer, pipelined: float, ends: bool, monkeypatch: Patch
+    server: CoordinatorServer, first: str, pipelined: float, ends: bool, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(session, "PIPELINED", pipelined)
+    requests, size = requests_of(first)
     with Bytes(server.bootstrap_of("SECRET")) as client:
         client.handshake()
-        client.tls.write(heartbeats(3))
+        client.tls.write(requests)
         with suppress(ssl.SSLWantReadError):
             client.tls.unwrap()
         client.socket.sendall(client.records())
@@ -183,23 +209,25 @@ def test_a_client_that_half_closes_is_answered(
         with suppress(ssl.SSLZeroReturnError):
             while part := client.tls.read(65536):
                 plain += part
-    assert len(plain) == 3 * (4 + 4 + 4 + 2)
+    assert len(plain) == size
     assert serves(server)
 
 
 @pytest.mark.parametrize("pipelined", [session.PIPELINED, -1.0], ids=["at once", "in turns"])
+@pytest.mark.parametrize("first", FIRST)
 def test_a_plain_client_that_half_closes_is_answered(
-    server: CoordinatorServer, pipelined: float, monkeypatch: Patch
+    server: CoordinatorServer, first: str, pipelined: float, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(session, "PIPELINED", pipelined)
+    requests, size = requests_of(first)
     host, _, port = server.bootstrap_of("OPEN").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as client:
-        client.sendall(heartbeats(3))
+        client.sendall(requests)
         client.shutdown(socket.SHUT_WR)
         data = b""
         while part := client.recv(65536):
             data += part
-    assert len(data) == 3 * (4 + 4 + 4 + 2)
+    assert len(data) == size
     assert serves(server)
 
 

@@ -76,6 +76,48 @@ async def test_later_requests_wait_while_one_is_parked() -> None:
     assert read(second, ListGroupsResponse, 0)[0] == 2
 
 
+async def test_the_end_of_a_client_waits_for_the_answers_to_its_requests() -> None:
+    wire = Wire(cluster(group_initial_rebalance_delay_ms="1000"))
+    wire.receive(request(join(), 2, 1))
+    wire.receive(request(ListGroupsRequest(), 0, 2))
+    # Its transport may report the end twice.
+    wire.session.end()
+    wire.session.end()
+    assert not wire.is_closed
+    wire.cluster.ticks.fire(101.5)
+    assert wire.is_closed
+    first, second = wire.answers()
+    assert read(first, JoinGroupResponse, 2)[0] == 1
+    assert read(second, ListGroupsResponse, 0)[0] == 2
+
+
+async def test_the_end_of_a_client_waits_for_a_parked_request_alone() -> None:
+    wire = Wire(cluster(group_initial_rebalance_delay_ms="1000"))
+    wire.receive(request(join(), 2, 1))
+    wire.session.end()
+    wire.cluster.ticks.fire(101.5)
+    assert wire.answer(JoinGroupResponse, 2)[0] == 1
+    assert wire.is_closed
+
+
+async def test_the_end_of_a_client_waits_until_it_has_read() -> None:
+    wire = Wire(cluster())
+    wire.takes_all = False
+    wire.receive(request(ListGroupsRequest(), 0, 1))
+    wire.session.end()
+    assert not wire.is_closed
+    wire.drained()
+    assert wire.is_closed
+
+
+async def test_a_client_ends_at_once_inside_a_request() -> None:
+    wire = Wire(cluster())
+    wire.receive(request(ListGroupsRequest(), 0, 1)[:-1])
+    wire.session.end()
+    assert wire.is_closed
+    assert wire.sent == b""
+
+
 async def test_reading_stops_at_a_limit_while_a_request_is_parked() -> None:
     wire = Wire(cluster(group_initial_rebalance_delay_ms="1000"))
     wire.receive(request(join(), 2))

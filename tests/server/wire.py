@@ -95,6 +95,11 @@ class Wire:
         self.session.drained(now)
         self.cluster.settle(now)
 
+    @property
+    def has_answer(self) -> bool:
+        """True if a whole answer was sent since the last call of `answers`; a long one is sent in pieces."""
+        return len(self.sent) >= 4 and len(self.sent) - 4 >= int.from_bytes(self.sent[:4])
+
     def answers(self) -> list[bytes]:
         """Return the frames sent since the last call, without their sizes."""
         sent, self.sent = self.sent, b""
