@@ -57,6 +57,7 @@ class Trial(Contact):
         limits = peer.limits.with_more_time() if has_more_time else peer.limits
         super().__init__(peer, f"{group}-{name}", api, version, limits, cap + limits.patience)
         self.is_timed = is_timed
+        self.has_more_time = has_more_time
         self.unique = name
         self._members = 0
         # Each member has its own client id; a client id from the user is its prefix.
