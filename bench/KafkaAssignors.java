@@ -1,5 +1,6 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -108,8 +109,10 @@ public class KafkaAssignors {
         if (question.get("assignment").asBoolean()) {
             for (Map.Entry<String, MemberAssignment> member : assignment.members().entrySet()) {
                 ObjectNode node = assigned.putObject(member.getKey());
-                member.getValue().partitions().forEach(
-                    (topic, partitions) -> partitions.forEach(node.withArray(topic.toString())::add));
+                member.getValue().partitions().forEach((topic, partitions) -> {
+                    ArrayNode numbers = node.putArray(topic.toString());
+                    partitions.forEach(numbers::add);
+                });
             }
         }
         return answer;

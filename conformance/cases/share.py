@@ -134,6 +134,22 @@ def alone(t: Trial) -> None:
 
 
 @heartbeat_case(
+    "share/join/6",
+    "A topic stays in the assignment of a member, without partitions, when it loses the last one",
+    source="KIP-932; semantics 4.9 step 4; proved on Apache Kafka 4.4.0",
+)
+def emptied(t: Trial) -> None:
+    topics = [t.new_topic(1), t.new_topic(1)]
+    one, two = ShareMember(t, *topics), ShareMember(t, *topics)
+    t.expect(one.join(), error_code=0)
+    t.until(lambda: (one.heartbeat(), len(one.assigned))[1], lambda count: count == 2, "it never had both topics")
+    t.expect(two.join(), error_code=0)
+    answer = t.until(one.heartbeat, lambda got: got.assignment is not None, "it has no other assignment")
+    numbers = sorted(each.partitions for each in answer.assignment.topic_partitions)
+    t.equal(numbers, [[], [0]], "the partitions of its topics")
+
+
+@heartbeat_case(
     "share/epoch/1",
     "The member epoch and the one before are accepted, any other is fenced (110); epoch 0 joins again",
     source="KIP-932; semantics 4.13 step 4",

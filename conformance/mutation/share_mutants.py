@@ -52,6 +52,13 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
         ("share/epoch/*", "share/join/*"),
     ),
     Mutant(
+        "a share member forgets a topic with its last partition",
+        _ASSIGNOR,
+        "            if topic in topics:\n",
+        "            if False:\n",
+        ("share/join/*",),
+    ),
+    Mutant(
         "partitions that become ready are never assigned",
         _HEARTBEAT,
         "    return Cause.TOPIC_METADATA_CHANGED if group.is_assignment_pending else None\n",

@@ -150,7 +150,7 @@ def test_a_written_file_contains_cells_that_are_not_judged(tmp_path: Path) -> No
         "skip 8 cells, delay/initial/1@0-7: there is no delay before a first round that could be seen: "
         "group.initial.rebalance.delay.ms is 0",
         "unimplemented 2 cells, list/filter/5, list/filter/7: ListGroups 5 is not advertised",
-        "unimplemented 5 cells, share/join/1, share/join/2, share/join/3, share/join/4, share/join/5: "
+        "unimplemented 6 cells, share/join/1, share/join/2, share/join/3, share/join/4, share/join/5, share/join/6: "
         "ShareGroupHeartbeat is not advertised",
     ]
 

@@ -3,7 +3,8 @@
 A pure function. If there are more members than partitions they share; as many as possible keep their partitions. It has
 the properties of Kafka's `SimpleAssignor` of 4.4 (semantics 4.9), which are the same since 4.2: every partition is
 assigned, all partitions of a topic have as many members, and the numbers of partitions of two members differ by at most
-one. If the members subscribe to different topics this holds of each topic alone.
+one. If the members subscribe to different topics this holds of each topic alone. A topic of a member without partitions
+any longer stays in its assignment.
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ def assign(
                     if numbers is None:
                         numbers = by_topic[topic] = set()
                     numbers.add(number)
+    # As Kafka's: a topic stays without partitions.
+    for member_id, topics in subscriptions.items():
+        for topic in previous.get(member_id, NO_PARTITIONS):
+            if topic in topics:
+                assigned[member_id].setdefault(topic, set())
     return {
         member_id: {topic: frozenset(numbers) for topic, numbers in by_topic.items()}
         for member_id, by_topic in assigned.items()

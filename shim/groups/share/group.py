@@ -104,7 +104,7 @@ class ShareGroup(EpochGroup[Member, Partitions]):
         return self.by_topic(member.assigned)
 
     def by_topic(self, assignment: Partitions) -> dict[str, list[int]]:
-        return by_topic_name(self.shard.topics, assignment)
+        return by_topic_name(self.shard.topics, {topic: numbers for topic, numbers in assignment.items() if numbers})
 
     def trace_step(self, member: Member) -> None:
         events.reconciliation(self, member, "STABLE", self.by_topic(member.assigned), revoking={}, waits_for=[])

@@ -83,6 +83,13 @@ def stay(spec: ShareSpec, assigned: dict[str, Partitions]) -> int:
     return sum(len(pairs(spec.previous.get(id, NO_PARTITIONS)) & pairs(each)) for id, each in assigned.items())
 
 
+def check_emptied(spec: ShareSpec, assigned: dict[str, Partitions]) -> None:
+    """A topic of the assignment before is there, without partitions if the member has none; no other is empty."""
+    for id, each in assigned.items():
+        before = spec.previous.get(id, NO_PARTITIONS).keys() & spec.partitions.keys()
+        assert {topic for topic, numbers in each.items() if not numbers} == before - {topic for topic, _ in pairs(each)}
+
+
 @SETTINGS
 @given(spec=share_specs(homogeneous=True))
 def test_simple_shares_as_kafka_does_where_subscriptions_are_the_same(kafka: KafkaAssignors, spec: ShareSpec) -> None:
@@ -93,6 +100,8 @@ def test_simple_shares_as_kafka_does_where_subscriptions_are_the_same(kafka: Kaf
     for topic in spec.partitions:
         assert sharing(spec, ours, topic) == sharing(spec, theirs, topic)
     assert stay(spec, ours) >= stay(spec, theirs)
+    check_emptied(spec, ours)
+    check_emptied(spec, theirs)
 
 
 @SETTINGS
@@ -103,6 +112,8 @@ def test_simple_shares_each_topic_as_kafka_does_where_subscriptions_differ(
     """In Kafka a partition has fewer members if the members with room have it already; here it never has."""
     ours = share(spec.subscriptions, spec.partitions, spec.previous, homogeneous=spec.homogeneous)
     theirs = kafka.share(spec.subscriptions, spec.partitions, spec.previous)
+    check_emptied(spec, ours)
+    check_emptied(spec, theirs)
     for topic in spec.partitions:
         members, theirs_of = sharing(spec, ours, topic), sharing(spec, theirs, topic)
         assert len(set(members)) == 1
