@@ -37,7 +37,7 @@ class Sandbox:
     kafka: str
     control: str
     lines: list[str]
-    """The puppet that plays each client, a line each."""
+    """The puppet of each client, or why it has none, a line each."""
     process: trio.Process
 
 
@@ -113,7 +113,7 @@ class Sandboxes:
         self._workbench.nursery.start_soon(_drain, process.stdout)
         *lines, ready = output.splitlines()
         where = dict(word.split("=", 1) for word in ready.split()[1:])
-        lines = [line for line in lines if line.startswith(("puppet ", "nobody ", "and "))]
+        lines = [line for line in lines if line.startswith(("puppet ", "no puppet ", "and "))]
         return Sandbox(next(self._numbers), until, where["kafka"], where["control"], lines, process)
 
     def end(self, number: int) -> Sandbox | None:

@@ -16,9 +16,11 @@ import httpx
 import orjson
 import pytest
 
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kafka_shim.cli import main
 from kafka_shim.lab.replay import Replay
 from kafka_shim.testing import Simulation
+from tests.server.wire import Client
 
 
 def shim(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -206,7 +208,12 @@ def test_a_laboratory_continues_from_its_own_past(tmp_path: Path) -> None:
         others = ("consumer", "share", "streams")
         for kind in others:
             assert http.post("/v1/puppets", json={"kind": kind, "group": kind, "topics": ["orders"]}).is_success
-        then = http.post("/v1/clock", json={"advance": 10}).json()
+        (broker,) = http.get("/v1/brokers").json()["brokers"]
+        with Client(f"{broker['host']}:{broker['port']}") as worker:
+            join = JoinGroupRequest("workers", 60_000, 60_000, protocol_type="connect")
+            join.protocols = [JoinGroupRequestProtocol("default", b"")]
+            assert worker.ask(join, 1, JoinGroupResponse).error_code == 0
+            then = http.post("/v1/clock", json={"advance": 10}).json()
         assert generations(http)[::2] == ("Stable", 2)
         http.post("/v1/puppets/1", json={"do": "crash"})
         http.post("/v1/clock", json={"advance": 20})
@@ -214,9 +221,10 @@ def test_a_laboratory_continues_from_its_own_past(tmp_path: Path) -> None:
 
         moment = datetime.fromtimestamp(then["wall"], UTC).isoformat()
         sandbox_of_http = http.post("/v1/sandboxes", json={"until": moment}).json()
-        assert [line.partition(" as ")[0] for line in sandbox_of_http["members"]] == [
-            f"puppet {n} continues" for n in range(1, 6)
-        ]
+        *played, not_played = sandbox_of_http["members"]
+        assert [line.partition(" as ")[0] for line in played] == [f"puppet {n} continues" for n in range(1, 6)]
+        assert not_played.startswith("no puppet for ")
+        assert not_played.endswith(" of workers: it is not a consumer but a connect")
         assert http.get("/v1/sandboxes").json() == {
             "journal": True,
             "ended": False,
