@@ -145,6 +145,7 @@ def emptied(t: Trial) -> None:
     t.until(lambda: (one.heartbeat(), len(one.assigned))[1], lambda count: count == 2, "it never had both topics")
     t.expect(two.join(), error_code=0)
     answer = t.until(one.heartbeat, lambda got: got.assignment is not None, "it has no other assignment")
+    assert answer.assignment is not None
     numbers = sorted(each.partitions for each in answer.assignment.topic_partitions)
     t.equal(numbers, [[], [0]], "the partitions of its topics")
 
