@@ -63,6 +63,14 @@ def test_an_error_of_a_fixture_is_tried_again(tmp_path: Path) -> None:
     assert "unsteady: test_it.py::test_in_it" in done.stdout
 
 
+def test_a_test_that_asks_for_its_worker_is_tried_again(tmp_path: Path) -> None:
+    text = unsteady("busy").replace("def test_busy()", "def test_busy(worker_id)")
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["xdist.plugin"]\n')
+    done = run(tmp_path, text, "-n", "2")
+    assert done.returncode == 0, done.stdout
+    assert "unsteady: test_it.py::test_busy" in done.stdout
+
+
 def test_many_failures_are_not_tried_again(tmp_path: Path) -> None:
     done = run(tmp_path, unsteady(*(f"busy_{number}" for number in range(MOST_FAILED + 1))))
     assert done.returncode == 1

@@ -42,8 +42,8 @@ OUTCOMES: Final = pytest.StashKey[Outcomes]()
 
 
 def alone(test: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run one test in a fresh process, without the plugins that spread and repeat tests."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", test]
+    """Run one test in a fresh process, without options that spread and repeat tests. Fixtures of xdist stay."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-o", "addopts=", test]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 

@@ -87,6 +87,8 @@ def offsets_decide(t: Trial) -> None:
     at_once(t)
     topology = reading(source(t, 1))
     owner, *others = (StreamsMember(t, topology) for _ in range(4))
+    # Each heir is the last by name, since without offsets the first one gets the task.
+    others.sort(key=lambda each: each.id, reverse=True)
     owner.join()
     settle(t, owner)
     for each in others:

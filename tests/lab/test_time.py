@@ -5,6 +5,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.testing import CoordinatorServer, Manner, NotReached, polling
+from tests.waiting import PATIENCE_S
 
 
 def test_a_session_of_45_seconds_expires_at_once() -> None:
@@ -56,8 +57,8 @@ def test_real_clients_continue_while_the_clock_stands() -> None:
             server.group("billing").stable(members=1)
             producer = KafkaProducer(bootstrap_servers=server.bootstrap)
             for number in range(3):
-                producer.send("orders", b"%d" % number).get(10)
-            assert [record.value for record in polled.wait_records(3)] == [b"0", b"1", b"2"]
+                producer.send("orders", b"%d" % number).get(PATIENCE_S)
+            assert [record.value for record in polled.wait_records(3, PATIENCE_S)] == [b"0", b"1", b"2"]
             producer.close()
             server.clock.resume()
         consumer.close()
