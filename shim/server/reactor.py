@@ -55,6 +55,7 @@ REST: Final = 1.0
 """Seconds between two looks at the rate of new connections, while there are too many."""
 _NOTHING: Final = memoryview(b"")
 _READABLE: Final = select.EPOLLIN if AVAILABLE else 0
+_BROKEN: Final = select.EPOLLERR | select.EPOLLHUP if AVAILABLE else 0
 WRITABLE: Final = select.EPOLLOUT if AVAILABLE else 0
 """The event of a socket that takes bytes again."""
 
@@ -291,9 +292,13 @@ class Reactor:
                 continue
             try:
                 is_only_readable = mask == _READABLE
-                if not is_only_readable and mask & select.EPOLLOUT:
-                    connection.flush(now)
-                    if mask == select.EPOLLOUT:
+                if not is_only_readable:
+                    if mask & select.EPOLLOUT:
+                        connection.flush(now)
+                        if mask == select.EPOLLOUT:
+                            continue
+                    if connection.paused and not mask & _BROKEN:
+                        # The end is reported of a client that waits; it is read with the bytes before it.
                         continue
                 try:
                     data = connection.recv(RECEIVE_BYTES)

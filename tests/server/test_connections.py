@@ -5,6 +5,7 @@ import logging
 import select
 import socket
 import ssl
+import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -259,6 +260,38 @@ def test_a_client_that_sends_and_leaves_is_answered_and_forgotten() -> None:
             _serve_who_is_ready(served)
         client.read(ListGroupsResponse, 0)
         assert client.is_closed_by_server()
+
+
+@pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
+def test_a_client_that_waits_is_not_read_because_it_has_closed_its_side() -> None:
+    with _reactor() as (served, address), Client(address) as client:
+        while not served.connections:
+            _serve_who_is_ready(served)
+        (connection,) = served.connections.values()
+        connection.pause()
+        connection.used = False
+        client.socket.sendall(request(ListGroupsRequest(), 0))
+        client.socket.shutdown(socket.SHUT_WR)
+        _serve_who_is_ready(served)
+        assert not connection.used
+        connection.resume()
+        while served.connections:
+            _serve_who_is_ready(served)
+        client.read(ListGroupsResponse, 0)
+        assert client.is_closed_by_server()
+
+
+@pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
+def test_a_client_that_waits_and_breaks_its_connection_is_forgotten() -> None:
+    with _reactor() as (served, address), Client(address) as client:
+        while not served.connections:
+            _serve_who_is_ready(served)
+        (connection,) = served.connections.values()
+        connection.pause()
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        while served.connections:
+            _serve_who_is_ready(served)
 
 
 def test_silent_connections_cost_nothing() -> None:
