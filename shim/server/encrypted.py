@@ -154,6 +154,8 @@ class TlsConnection(Connection):
             while True:
                 plain = read(RECORD_BYTES)
                 if not plain:
+                    # OpenSSL would keep all that comes after the farewell.
+                    self.receive = _ignore
                     self.over()
                     return
                 self._deliver(plain, now)

@@ -297,8 +297,10 @@ class Reactor:
                         connection.flush(now)
                         if mask == select.EPOLLOUT:
                             continue
-                    if connection.paused and not mask & _BROKEN:
-                        # The end is reported of a client that waits; it is read with the bytes before it.
+                    if connection.paused:
+                        # The end of a client that waits is reported too; it is read with the bytes before it.
+                        if mask & _BROKEN:
+                            connection.close()
                         continue
                 try:
                     data = connection.recv(RECEIVE_BYTES)
@@ -312,6 +314,9 @@ class Reactor:
                     connection.receive(data, now)
                     if not is_only_readable or len(data) == RECEIVE_BYTES:
                         connection.look_again()
+                elif mask & _BROKEN:
+                    # No answer can reach the client.
+                    connection.close()
                 else:
                     connection.over()
             except Exception as error:

@@ -216,6 +216,7 @@ class Session:
         elif self.state is not _CLOSED and not (self._waiting and self._waiting[-1] is _END):
             with self.node.inputs.input("half-closed", connection=self.number):
                 self._wait([_END])
+                self.transport.pause()
 
     def lost(self) -> None:
         """End the session after its connection has ended. As in Kafka a parked request stays parked, though its answer
@@ -343,7 +344,7 @@ class Session:
             elif self._waiting or self._splitter.unfinished:
                 self.state = _READY
                 self._follow(now)
-            else:
+            elif self.state is _BUSY:
                 self.state = _READY
 
     def _follow(self, now: float) -> None:

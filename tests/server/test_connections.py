@@ -214,7 +214,7 @@ def test_a_client_that_never_reads_is_closed(monkeypatch: pytest.MonkeyPatch, ca
 @contextmanager
 def _reactor() -> Iterator[tuple[reactor.Reactor, str]]:
     """Start a reactor that serves on demand; yield it with its address."""
-    made = cluster()
+    made = cluster(topics={"orders": 1})
     listener = listen("127.0.0.1", 0, 1)[0]
     served = reactor.Reactor(made)
     served.accept(listener, made.nodes[1])
@@ -282,16 +282,45 @@ def test_a_client_that_waits_is_not_read_because_it_has_closed_its_side() -> Non
 
 
 @pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
-def test_a_client_that_waits_and_breaks_its_connection_is_forgotten() -> None:
+@pytest.mark.parametrize("half_closes", [False, True], ids=["reset", "end, then reset"])
+def test_a_client_that_waits_and_breaks_its_connection_is_forgotten(half_closes: bool) -> None:
     with _reactor() as (served, address), Client(address) as client:
         while not served.connections:
             _serve_who_is_ready(served)
         (connection,) = served.connections.values()
         connection.pause()
+        connection.used = False
+        client.socket.sendall(request(ListGroupsRequest(), 0))
+        if half_closes:
+            client.socket.shutdown(socket.SHUT_WR)
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
         while served.connections:
             _serve_who_is_ready(served)
+        assert not connection.used
+
+
+@pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
+def test_a_client_with_a_parked_request_is_forgotten_when_its_connection_breaks() -> None:
+    with _reactor() as (served, address), Client(address) as client:
+        while not served.connections:
+            _serve_who_is_ready(served)
+        (connection,) = served.connections.values()
+        session = connection.session
+        partition = FetchPartition(0, 0, partition_max_bytes=100)
+        fetch = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=[FetchTopic("orders", partitions=[partition])])
+        client.socket.sendall(request(fetch, 4))
+        while session.exchange is None:
+            _serve_who_is_ready(served)
+        client.socket.shutdown(socket.SHUT_WR)
+        while not connection.paused:
+            _serve_who_is_ready(served)
+        assert not session.closed
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        while served.connections:
+            _serve_who_is_ready(served)
+        assert session.closed
 
 
 def test_silent_connections_cost_nothing() -> None:

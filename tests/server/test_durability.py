@@ -171,6 +171,22 @@ async def test_a_client_that_has_closed_its_side_is_answered_when_its_commit_is_
         assert read(fetched, OffsetFetchResponse, 1)[1].topics[0].partitions[0].committed_offset == 7
 
 
+async def test_a_session_stays_closed_if_its_connection_breaks_at_the_answer() -> None:
+    store = SlowStore()
+    async with running(store) as cluster:
+        wire, now = Wire(cluster), cluster.clock()
+        for number in range(3):
+            if number == 2:
+                wire.send = lambda data: (wire.close(), True)[1]  # type: ignore[method-assign]
+            wire.receive(commit(7), now)
+            await until(lambda number=number: len(store.batches) > number)  # type: ignore[misc]
+            store.let_go()
+            await until(lambda: wire.has_answer or wire.is_closed)
+            wire.answers()
+        assert wire.session.remembered or wire.is_closed
+        assert wire.session.closed
+
+
 async def test_no_client_sees_a_commit_before_it_is_durable() -> None:
     store = SlowStore()
     async with running(store) as cluster:

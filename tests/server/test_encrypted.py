@@ -8,6 +8,7 @@ import select
 import shutil
 import socket
 import ssl
+import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -229,6 +230,32 @@ def test_a_plain_client_that_half_closes_is_answered(
             data += part
     assert len(data) == size
     assert serves(server)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_bytes_after_the_farewell_are_not_kept(server: CoordinatorServer, version: ssl.TLSVersion) -> None:
+    network = server.server.network
+    if not isinstance(network, reactor.Reactor):
+        pytest.skip("trio reads nothing after the farewell")
+    partition = FetchPartition(0, 0, partition_max_bytes=100)
+    fetch = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=[FetchTopic("orders", partitions=[partition])])
+    with Bytes(server.bootstrap_of("SECRET"), version) as client:
+        client.handshake()
+        client.tls.write(request(fetch, 4))
+        with suppress(ssl.SSLWantReadError):
+            client.tls.unwrap()
+        client.socket.sendall(client.records())
+        for _ in range(8):
+            client.socket.sendall(bytes(16 * 1024))
+            assert serves(server)
+        kept = server.call(
+            lambda: [each._incoming.pending for each in network.connections.values() if isinstance(each, TlsConnection)]
+        )
+        assert max(kept) <= 32 * 1024
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    with Client(server.bootstrap_of("OPEN")) as plain:
+        while len(server.call(lambda: list(network.connections))) > 1:
+            assert plain.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
 
 
 def test_a_spoilt_record_ends_its_connection_alone(server: CoordinatorServer, caplog: pytest.LogCaptureFixture) -> None:
