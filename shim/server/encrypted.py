@@ -48,7 +48,7 @@ _NO_SESSION: Final = cast(Session, SimpleNamespace(lost=lambda: None))
 class TlsConnection(Connection):
     """A connection with TLS. `_entering` are the door and the host of a client during the handshake, None after it.
     `_clear` are the bytes that are not encrypted yet, since the socket does not take them. `_has_said_all` is true
-    after the farewell of the server."""
+    after the farewell of the server, `_is_over` once the client has ended before its handshake."""
 
     __slots__ = (
         "_clear",
@@ -56,6 +56,7 @@ class TlsConnection(Connection):
         "_entering",
         "_has_said_all",
         "_incoming",
+        "_is_over",
         "_is_queued",
         "_outgoing",
         "_principal_of",
@@ -80,7 +81,7 @@ class TlsConnection(Connection):
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._principal_of = principal_of
         self._clear = _NOTHING
-        self._is_queued = self._has_said_all = False
+        self._is_queued = self._is_over = self._has_said_all = False
         super().__init__(loop, node, sock, address, door)
 
     def begin(self, node: Node, address: Any, door: Door | None) -> None:
@@ -117,6 +118,8 @@ class TlsConnection(Connection):
             principal = self._principal_of(tls)
         except ssl.SSLWantReadError:
             self._send_notes()
+            if self._is_over:
+                self.close()
             return
         except (OSError, ValueError) as error:
             self._no_tls(str(error))
@@ -128,6 +131,8 @@ class TlsConnection(Connection):
         self._send_notes()
         if self._incoming.pending:
             self._decrypt(b"", now)
+        if self._is_over:
+            self.over()
 
     def _enter(self, tls: ssl.SSLObject, door: Door | None, host: str, principal: str | None) -> None:
         self._entering = None
@@ -285,6 +290,9 @@ class TlsConnection(Connection):
         """See `Connection.over`."""
         if self._entering is None:
             super().over()
+        elif self._is_queued:
+            # The last step of the handshake may be there, and requests behind it.
+            self._is_over = True
         else:
             self.close()
 

@@ -385,6 +385,32 @@ def until(served: reactor.Reactor, is_so: Callable[[], bool]) -> None:
         served.drain()
 
 
+def test_a_client_that_ends_before_its_last_step_of_the_handshake_is_answered(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(reactor, "HANDSHAKES", 0)
+    version = ssl.TLSVersion.TLSv1_3
+    with served_by_hand() as (served, _, secret), Bytes(secret, version) as first, Bytes(secret, version) as second:
+        clients = (first, second)
+        until(served, lambda: len(served.connections) == 2)
+        for each in clients:
+            with suppress(ssl.SSLWantReadError):
+                each.tls.do_handshake()
+            each.socket.sendall(each.records())
+        until(served, lambda: len(select.select([each.socket for each in clients], [], [], 0)[0]) == 2)
+        for each in clients:
+            each.incoming.write(each.socket.recv(65536))
+            each.tls.do_handshake()
+            each.tls.write(heartbeats(1))
+            with suppress(ssl.SSLWantReadError):
+                each.tls.unwrap()
+            each.socket.sendall(each.records())
+            each.socket.shutdown(socket.SHUT_WR)
+        until(served, lambda: not served.connections)
+        for each in clients:
+            while data := each.socket.recv(65536):
+                each.incoming.write(data)
+            assert len(each.tls.read(65536)) == 4 + 4 + 4 + 2
+
+
 def test_ready_clients_come_before_handshakes(monkeypatch: Patch) -> None:
     monkeypatch.setattr(reactor, "HANDSHAKES", 0)
     with served_by_hand() as (served, plain, secret), Client(plain) as quick:
