@@ -137,6 +137,7 @@ def alone(t: Trial) -> None:
     "share/join/6",
     "A topic stays in the assignment of a member, without partitions, when it loses the last one",
     source="KIP-932; semantics 4.9 step 4; proved on Apache Kafka 4.4.0",
+    uses=("ShareGroupDescribe",),
 )
 def emptied(t: Trial) -> None:
     topics = [t.new_topic(1), t.new_topic(1)]
@@ -148,6 +149,9 @@ def emptied(t: Trial) -> None:
     assert answer.assignment is not None
     numbers = sorted(each.partitions for each in answer.assignment.topic_partitions)
     t.equal(numbers, [[], [0]], "the partitions of its topics")
+    (member,) = (each for each in described(t).members if each.member_id == one.id)
+    numbers = sorted(each.partitions for each in member.assignment.topic_partitions)
+    t.equal(numbers, [[], [0]], "the partitions described")
 
 
 @heartbeat_case(

@@ -5,7 +5,6 @@ import logging
 import select
 import socket
 import ssl
-import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -28,7 +27,7 @@ from kafka_shim.server.server import ServerConfig, listen
 from kafka_shim.server.session import Session
 from kafka_shim.testing import CoordinatorServer
 from tests.server.conversation import join
-from tests.server.wire import Client, cluster, request
+from tests.server.wire import Client, cluster, fetch_that_waits, request, reset_at_close
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +212,9 @@ def test_a_client_that_never_reads_is_closed(monkeypatch: pytest.MonkeyPatch, ca
 
 @contextmanager
 def _reactor() -> Iterator[tuple[reactor.Reactor, str]]:
-    """Start a reactor that serves on demand; yield it with its address."""
+    """Start a reactor that serves on demand; yield it with its address. Skips without epoll."""
+    if not reactor.AVAILABLE:
+        pytest.skip("this platform has no epoll")
     made = cluster(topics={"orders": 1})
     listener = listen("127.0.0.1", 0, 1)[0]
     served = reactor.Reactor(made)
@@ -229,7 +230,6 @@ def _serve_who_is_ready(served: reactor.Reactor) -> None:
     served.drain()
 
 
-@pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
 def test_requests_are_served_in_order_of_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
     with _reactor() as (served, address), Client(address) as quick, Client(address) as patient:
         while len(served.connections) < 2:
@@ -249,7 +249,6 @@ def test_requests_are_served_in_order_of_arrival(monkeypatch: pytest.MonkeyPatch
         quick.read(ListGroupsResponse, 0)
 
 
-@pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
 def test_a_client_that_sends_and_leaves_is_answered_and_forgotten() -> None:
     with _reactor() as (served, address), Client(address) as client:
         while not served.connections:
@@ -262,7 +261,6 @@ def test_a_client_that_sends_and_leaves_is_answered_and_forgotten() -> None:
         assert client.is_closed_by_server()
 
 
-@pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
 def test_a_client_that_waits_is_not_read_because_it_has_closed_its_side() -> None:
     with _reactor() as (served, address), Client(address) as client:
         while not served.connections:
@@ -281,7 +279,6 @@ def test_a_client_that_waits_is_not_read_because_it_has_closed_its_side() -> Non
         assert client.is_closed_by_server()
 
 
-@pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
 @pytest.mark.parametrize("half_closes", [False, True], ids=["reset", "end, then reset"])
 def test_a_client_that_waits_and_breaks_its_connection_is_forgotten(half_closes: bool) -> None:
     with _reactor() as (served, address), Client(address) as client:
@@ -293,30 +290,27 @@ def test_a_client_that_waits_and_breaks_its_connection_is_forgotten(half_closes:
         client.socket.sendall(request(ListGroupsRequest(), 0))
         if half_closes:
             client.socket.shutdown(socket.SHUT_WR)
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        reset_at_close(client.socket)
         client.close()
         while served.connections:
             _serve_who_is_ready(served)
         assert not connection.used
 
 
-@pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
 def test_a_client_with_a_parked_request_is_forgotten_when_its_connection_breaks() -> None:
     with _reactor() as (served, address), Client(address) as client:
         while not served.connections:
             _serve_who_is_ready(served)
         (connection,) = served.connections.values()
         session = connection.session
-        partition = FetchPartition(0, 0, partition_max_bytes=100)
-        fetch = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=[FetchTopic("orders", partitions=[partition])])
-        client.socket.sendall(request(fetch, 4))
+        client.socket.sendall(fetch_that_waits(2**31 - 1))
         while session.exchange is None:
             _serve_who_is_ready(served)
         client.socket.shutdown(socket.SHUT_WR)
         while not connection.paused:
             _serve_who_is_ready(served)
         assert not session.closed
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        reset_at_close(client.socket)
         client.close()
         while served.connections:
             _serve_who_is_ready(served)

@@ -8,7 +8,6 @@ import select
 import shutil
 import socket
 import ssl
-import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +18,6 @@ from typing import Any
 import pytest
 
 from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_shim.apis.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_shim.apis.metadata import MetadataRequest, MetadataResponse
@@ -37,7 +35,7 @@ from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.encrypted import EARLY_BYTES, TlsConnection
 from kafka_shim.server.server import ServerConfig, listen
 from kafka_shim.testing import CoordinatorServer
-from tests.server.wire import Client, cluster, request
+from tests.server.wire import Client, cluster, fetch_that_waits, request, reset_at_close
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
@@ -148,9 +146,8 @@ def requests_of(first: str) -> tuple[bytes, int]:
         commit = OffsetCommitRequest("none", topics=[OffsetCommitRequestTopic("orders", partitions=[partition])])
         return request(commit, 2) + heartbeats(2), 4 + 4 + 4 + (2 + 6) + 4 + (4 + 2) + 2 * heartbeat
     if first == "parked":
-        fetch = FetchRequest(max_wait_ms=20, min_bytes=1)
-        fetch.topics = [FetchTopic("orders", partitions=[FetchPartition(0, 0, partition_max_bytes=100)])]
-        return request(fetch, 4) + heartbeats(2), 4 + 4 + 4 + 4 + (2 + 6) + 4 + 4 + 2 + 8 + 8 + 4 + 4 + 2 * heartbeat
+        size = 4 + 4 + 4 + 4 + (2 + 6) + 4 + 4 + 2 + 8 + 8 + 4 + 4
+        return fetch_that_waits(20) + heartbeats(2), size + 2 * heartbeat
     return heartbeats(3), 3 * heartbeat
 
 
@@ -230,32 +227,6 @@ def test_a_plain_client_that_half_closes_is_answered(
             data += part
     assert len(data) == size
     assert serves(server)
-
-
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_bytes_after_the_farewell_are_not_kept(server: CoordinatorServer, version: ssl.TLSVersion) -> None:
-    network = server.server.network
-    if not isinstance(network, reactor.Reactor):
-        pytest.skip("trio reads nothing after the farewell")
-    partition = FetchPartition(0, 0, partition_max_bytes=100)
-    fetch = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=[FetchTopic("orders", partitions=[partition])])
-    with Bytes(server.bootstrap_of("SECRET"), version) as client:
-        client.handshake()
-        client.tls.write(request(fetch, 4))
-        with suppress(ssl.SSLWantReadError):
-            client.tls.unwrap()
-        client.socket.sendall(client.records())
-        for _ in range(8):
-            client.socket.sendall(bytes(16 * 1024))
-            assert serves(server)
-        kept = server.call(
-            lambda: [each._incoming.pending for each in network.connections.values() if isinstance(each, TlsConnection)]
-        )
-        assert max(kept) <= 32 * 1024
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    with Client(server.bootstrap_of("OPEN")) as plain:
-        while len(server.call(lambda: list(network.connections))) > 1:
-            assert plain.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
 
 
 def test_a_spoilt_record_ends_its_connection_alone(server: CoordinatorServer, caplog: pytest.LogCaptureFixture) -> None:
@@ -366,7 +337,7 @@ def test_a_name_without_a_rule_is_no_client(caplog: pytest.LogCaptureFixture, tm
 @contextmanager
 def served_by_hand() -> Iterator[tuple[reactor.Reactor, str, str]]:
     """Start a reactor that serves on demand; yield it with its plain address and that with TLS."""
-    made = cluster()
+    made = cluster(topics={"orders": 1})
     served = reactor.Reactor(made)
     plain, secret = listen("127.0.0.1", 0, 1)[0], listen("127.0.0.1", 0, 1)[0]
     served.accept(plain, made.nodes[1])
@@ -409,6 +380,34 @@ def test_a_client_that_ends_before_its_last_step_of_the_handshake_is_answered(mo
             while data := each.socket.recv(65536):
                 each.incoming.write(data)
             assert len(each.tls.read(65536)) == 4 + 4 + 4 + 2
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_bytes_after_the_farewell_are_not_kept(version: ssl.TLSVersion) -> None:
+    with served_by_hand() as (served, _, secret), Bytes(secret, version) as client:
+
+        def send(records: bytes) -> None:
+            client.socket.sendall(records)
+            until(served, lambda: bool(select.select([client.socket], [], [], 0)[0]))
+
+        client.handshake(send)
+        client.tls.write(fetch_that_waits(2**31 - 1))
+        with suppress(ssl.SSLWantReadError):
+            client.tls.unwrap()
+        client.socket.sendall(client.records())
+        (connection,) = served.connections.values()
+        assert isinstance(connection, TlsConnection)
+        until(served, lambda: connection.paused)
+        # Bytes that the reactor has read already when the end comes.
+        connection.resume()
+        for _ in range(8):
+            connection.used = False
+            client.socket.sendall(bytes(1024))
+            until(served, lambda: connection.used)
+        assert connection._incoming.pending == 0
+        reset_at_close(client.socket)
+        client.socket.close()
+        until(served, lambda: not served.connections)
 
 
 def test_ready_clients_come_before_handshakes(monkeypatch: Patch) -> None:

@@ -4,6 +4,7 @@ import socket
 import struct
 from typing import Any
 
+from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_shim.apis.releases import DEFAULT_RELEASE
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import FrameSplitter, frame
@@ -115,6 +116,18 @@ def read(payload: bytes, kind: type[Any], version: int) -> tuple[int, Any]:
     """Return correlation id and response of a frame's payload."""
     correlation_id, offset = decode_response_header(payload, kind.api_key, version)
     return correlation_id, kind.decode(payload[offset:], version)
+
+
+def reset_at_close(sock: socket.socket) -> None:
+    """Let the close of this socket reset its connection, without an end of its bytes."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def fetch_that_waits(max_wait_ms: int) -> bytes:
+    """Return a Fetch, version 4, that waits so long for records of partition 0 of `orders`."""
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100)
+    topics = [FetchTopic("orders", partitions=[partition])]
+    return request(FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=topics), 4)
 
 
 class Client:

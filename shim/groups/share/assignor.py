@@ -1,10 +1,10 @@
 """Simple assignor: spreads partitions over the members of a share group; several members may share a partition.
 
-A pure function. If there are more members than partitions they share; as many as possible keep their partitions. It has
-the properties of Kafka's `SimpleAssignor` of 4.4 (semantics 4.9), which are the same since 4.2: every partition is
-assigned, all partitions of a topic have as many members, and the numbers of partitions of two members differ by at most
-one. If the members subscribe to different topics this holds of each topic alone. A topic of a member without partitions
-any longer stays in its assignment.
+A pure function. If there are more members than partitions they share; as many as possible keep their partitions. As by
+Kafka's `SimpleAssignor` of 4.2 to 4.4 (semantics 4.9), every partition is assigned, the numbers of partitions of two
+members differ by at most one, and a topic stays in the assignment of a member that loses its last partition. All
+partitions of a topic have as many members, but by Kafka's some have fewer if the members with room have them already.
+If the members subscribe to different topics all this holds of each topic alone.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def assign(
                     if numbers is None:
                         numbers = by_topic[topic] = set()
                     numbers.add(number)
-    # As Kafka's: a topic stays without partitions.
+    # In the order of the assignment before, for the same reason.
     for member_id, topics in subscriptions.items():
         for topic in previous.get(member_id, NO_PARTITIONS):
             if topic in topics:
