@@ -122,11 +122,20 @@ class PartitionLog:
         """Return the bytes of all batches."""
         return self._ends[-1] - self._ends[0] + len(self._data[0]) if self._data else 0
 
-    def append(self, batch: Batch, append_time: int | None, now: float) -> LogAppendInfo:
+    def append(
+        self,
+        batch: Batch,
+        append_time: int | None,
+        now: float,
+        transactional_id: str | None = None,
+        *,
+        adds_itself: bool = False,
+    ) -> LogAppendInfo:
         """Append a checked batch, unless its producer sent it before; return its place in either case.
 
-        `append_time`: ms since the epoch for a topic with LogAppendTime, else None. `now`: monotonic seconds. Raises
-        InvalidBatch when the producer's epoch or sequence number is wrong.
+        `append_time`: ms since the epoch for a topic with LogAppendTime, else None. `now`: monotonic seconds.
+        `transactional_id` and `adds_itself`: see `OpenTxn`, for a transactional batch. Raises InvalidBatch when the
+        producer's epoch or sequence number is wrong.
         """
         if batch.has_producer and (duplicate := self.producers.check(batch)) is not None:
             return LogAppendInfo(duplicate.base_offset, duplicate.max_timestamp, self.start_offset)
@@ -134,7 +143,9 @@ class PartitionLog:
         if batch.has_producer:
             self.producers.appended(stamped, now)
         if batch.transactional:
-            self.transactions.began(batch.producer_id, stamped.base_offset)
+            self.transactions.began(
+                batch.producer_id, stamped.base_offset, transactional_id or "", adds_itself=adds_itself
+            )
         self._add(stamped.data, stamped.base_offset, stamped.last_offset, stamped.max_timestamp)
         given_time = NO_TIMESTAMP if append_time is None else append_time
         return LogAppendInfo(stamped.base_offset, given_time, self.start_offset)

@@ -14,6 +14,15 @@ from typing import Final, NamedTuple
 from kafka_shim.groups.pending_offsets import MarkerEpochs
 
 
+class OpenTxn(NamedTuple):
+    """An open transaction: the offset of its first record and the transactional id of its producer. `adds_itself`: the
+    Produce request added the partition to the transaction (KIP-890)."""
+
+    first_offset: int
+    transactional_id: str
+    adds_itself: bool
+
+
 class AbortedTxn(NamedTuple):
     """An aborted transaction: the offsets of its first record and of its marker. Transactions that end later begin at
     `next_offset` or after it."""
@@ -44,18 +53,23 @@ class AbortedTxns:
 
 
 class LogTransactions:
-    """The transactions of one log: the open ones by producer id, the oldest first, and the aborted ones."""
+    """The transactions of one log: the open ones by producer id, the oldest first, and the aborted ones.
 
-    __slots__ = ("_aborted", "_coordinator_epochs", "_open")
+    `doubtful` are the producers with an open transaction that may have ended at another process (`hanging.py`).
+    """
+
+    __slots__ = ("_aborted", "_coordinator_epochs", "_open", "doubtful")
 
     def __init__(self) -> None:
-        self._open: dict[int, int] = {}
+        self.doubtful: set[int] = set()
+        self._open: dict[int, OpenTxn] = {}
         self._aborted: list[AbortedTxn] = []
         self._coordinator_epochs = MarkerEpochs()
 
-    def began(self, producer_id: int, offset: int) -> None:
+    def began(self, producer_id: int, offset: int, transactional_id: str, *, adds_itself: bool) -> None:
         """Note a write at `offset` in a transaction, perhaps not the first one."""
-        self._open.setdefault(producer_id, offset)
+        if producer_id not in self._open:
+            self._open[producer_id] = OpenTxn(offset, transactional_id, adds_itself)
 
     @property
     def open_count(self) -> int:
@@ -65,18 +79,28 @@ class LogTransactions:
     def is_open(self, producer_id: int) -> bool:
         return producer_id in self._open
 
+    def doubt(self) -> None:
+        """Doubt every open transaction."""
+        self.doubtful.update(self._open)
+
+    def open_of(self, producer_id: int) -> OpenTxn | None:
+        """Return the producer's open transaction."""
+        return self._open.get(producer_id)
+
     def began_at(self, producer_id: int) -> int | None:
         """Return the first offset of the producer's open transaction, or None."""
-        return self._open.get(producer_id)
+        transaction = self._open.get(producer_id)
+        return None if transaction is None else transaction.first_offset
 
     def ended(self, producer_id: int, offset: int, coordinator_epoch: int, *, committed: bool) -> None:
         """Note a marker at `offset`; its transaction may have no records."""
-        first_offset = self._open.pop(producer_id, None)
+        transaction = self._open.pop(producer_id, None)
+        self.doubtful.discard(producer_id)
         self._coordinator_epochs.note(producer_id, coordinator_epoch)
-        if first_offset is not None and not committed:
+        if transaction is not None and not committed:
             unstable = self.first_unstable()
             next_offset = offset + 1 if unstable is None else unstable
-            self._aborted.append(AbortedTxn(producer_id, first_offset, offset, next_offset))
+            self._aborted.append(AbortedTxn(producer_id, transaction.first_offset, offset, next_offset))
 
     def coordinator_epoch(self, producer_id: int) -> int:
         """Return the epoch of the coordinator that wrote the producer's last marker; -1 without one."""
@@ -84,7 +108,8 @@ class LogTransactions:
 
     def first_unstable(self) -> int | None:
         """Return the first offset of the oldest open transaction."""
-        return next(iter(self._open.values()), None)
+        oldest = next(iter(self._open.values()), None)
+        return None if oldest is None else oldest.first_offset
 
     def aborted_between(self, start: int, end: int) -> list[AbortedTxn]:
         """Return the aborted transactions with records or marker between offset `start` and, not included, `end`."""

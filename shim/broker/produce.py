@@ -80,6 +80,7 @@ class ProduceApi:
 
         self._room = inf if answers is None else MAX_UNPACKED
         added: Additions = {}
+        adds_itself = supported_operation is TransactionSupportedOperation.ADD_PARTITION
 
         def admit(batch: Batch, topic: Topic, index: int) -> None:
             if batch.transactional:
@@ -94,7 +95,15 @@ class ProduceApi:
                 topic = self.topics.with_id(data.topic_id) if by_topic_id else self.topics.named(data.name)
                 appended = [
                     self._append(
-                        topic, data, each, request.acks, now, admit, zstd_allowed=zstd_allowed, by_topic_id=by_topic_id
+                        topic,
+                        data,
+                        each,
+                        request,
+                        now,
+                        admit,
+                        zstd_allowed=zstd_allowed,
+                        by_topic_id=by_topic_id,
+                        adds_itself=adds_itself,
                     )
                     for each in data.partition_data
                 ]
@@ -124,6 +133,8 @@ class ProduceApi:
                 producer = producer_of(each.records)
                 if topic is None or partition is None or producer is None or partition.leader != self.node_id:
                     continue
+                if producer[0] in partition.log.transactions.doubtful:
+                    continue
                 self.transactions.check(
                     Sender(request.transactional_id or "", *producer),
                     (topic.name, each.index),
@@ -139,7 +150,8 @@ class ProduceApi:
         """Return the verification that another process must make for these batches; None if their coordinator is in
         this process.
 
-        Partitions in which the producer has already written in this transaction need no check.
+        Partitions in which the producer has already written in this transaction need no check, and those in which it
+        may have done so are refused without one.
         """
         if request.transactional_id is None:
             return None
@@ -154,7 +166,7 @@ class ProduceApi:
                 producer = producer_of(each.records)
                 if topic is None or partition is None or producer is None or partition.leader != self.node_id:
                     continue
-                if not _is_within(partition.log, *producer):
+                if not (_is_within(partition.log, *producer) or producer[0] in partition.log.transactions.doubtful):
                     verification = verification._replace(sender=Sender(request.transactional_id, *producer))
                     verification.topic_partitions.append((topic.name, each.index))
         return verification
@@ -164,15 +176,16 @@ class ProduceApi:
         topic: Topic | None,
         topic_data: TopicProduceData,
         data: PartitionProduceData,
-        acks: int,
+        request: ProduceRequest,
         now: float,
         admit: Callable[[Batch, Topic, int], None],
         *,
         zstd_allowed: bool,
         by_topic_id: bool,
+        adds_itself: bool,
     ) -> PartitionProduceResponse:
         partition = topic.partition(data.index) if topic is not None else None
-        if acks not in _LEGAL_ACKS:
+        if request.acks not in _LEGAL_ACKS:
             return _refused(data, ErrorCode.INVALID_REQUIRED_ACKS)
         if topic is None and by_topic_id:
             return _refused(data, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -185,12 +198,16 @@ class ProduceApi:
         wall = self._epoch_ms(now)
         try:
             batch = parse_batch(data.records, max_bytes=topic.max_message_bytes, zstd_allowed=zstd_allowed)
+            if batch.transactional and batch.producer_id in partition.log.transactions.doubtful:
+                # Nobody knows yet if the batch belongs to the open transaction. The producer sends it again.
+                raise InvalidBatch(ErrorCode.NOT_ENOUGH_REPLICAS)
             admit(batch, topic, data.index)
             self._read(batch)
             _check_timestamps(batch, topic, wall)
             if batch.has_producer and not batch.transactional and partition.log.transactions.is_open(batch.producer_id):
                 raise InvalidBatch(ErrorCode.INVALID_TXN_STATE)
-            written = partition.log.append(batch, wall if topic.log_append_time else None, now)
+            append_time = wall if topic.log_append_time else None
+            written = partition.log.append(batch, append_time, now, request.transactional_id, adds_itself=adds_itself)
         except InvalidBatch as refused:
             return _refused(data, refused.error, refused.message)
         return PartitionProduceResponse(

@@ -103,6 +103,13 @@ class Producers:
             raise InvalidBatch(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         return None
 
+    def get(self, producer_id: int) -> Producer | None:
+        return self._by_id.get(producer_id)
+
+    def forget(self, producer_id: int) -> None:
+        """Forget a producer: its next batch may have any sequence number."""
+        self._by_id.pop(producer_id, None)
+
     def epoch_of(self, producer_id: int) -> int:
         """Return the newest epoch of a producer, -1 for an unknown producer."""
         producer = self._by_id.get(producer_id)

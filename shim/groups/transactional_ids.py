@@ -8,6 +8,7 @@ Source: KIP-98, KIP-360, KIP-890.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 from kafka_shim.groups.timers import ShardTimer, Timer
 from kafka_shim.persistence.records import TransactionValue
@@ -23,6 +24,17 @@ class Status(IntEnum):
     PREPARE_ABORT = 3
     COMPLETE_COMMIT = 4
     COMPLETE_ABORT = 5
+
+
+STATES: Final = {
+    Status.EMPTY: "Empty",
+    Status.ONGOING: "Ongoing",
+    Status.PREPARE_COMMIT: "PrepareCommit",
+    Status.PREPARE_ABORT: "PrepareAbort",
+    Status.COMPLETE_COMMIT: "CompleteCommit",
+    Status.COMPLETE_ABORT: "CompleteAbort",
+}
+"""Kafka's names of the states."""
 
 
 class Transaction:

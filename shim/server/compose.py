@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from kafka_shim.apis.releases import rules_of
 from kafka_shim.apis.wire import Message, uuid_text
 from kafka_shim.broker.broker import Broker
+from kafka_shim.broker.hanging import Doubts, HangingTransactions
 from kafka_shim.broker.settings import BROKER_SETTINGS, Settings, values_in_force
 from kafka_shim.broker.share_states import RemoteShareStates, ShareQuestion
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
@@ -108,6 +109,7 @@ class Composition:
 
     ticks: Ticks
     transactions: Transactions
+    hanging: HangingTransactions
 
     def __init__(
         self, addresses: Sequence[Address], config: ClusterConfig, store: Store, make_loader: MakeLoader
@@ -252,6 +254,17 @@ class Composition:
             declared = topics
         else:
             topics.on_topic_changed.append(self.ownership.place_topic)
+            (node,) = self.nodes.values()
+            self.hanging = HangingTransactions(
+                node.id,
+                topics,
+                node.groups.shard_of,
+                self.transactions.remote_coordinator,
+                shared.peers,
+                self.epoch_ms,
+            )
+            shared.leases.on_doubt = self.hanging.doubt
+            shared.leases.on_renewed = self.leases_renewed
             # The catalogue creates missing topics; here only the declarations are checked, at once.
             declared = Topics(self.addresses, self.settings, self.new_id)
         for name, count_ in config.topics.items():
@@ -314,6 +327,10 @@ class Composition:
         if self.shared is not None:
             self.shared.leases.check(now)
 
+    def leases_renewed(self, now: float) -> None:
+        self.hanging.ask(now)
+        self.settle(now)
+
     def topic_changed(self, name: str) -> None:
         for node in self.nodes.values():
             node.groups.topic_changed(name, self.clock())
@@ -341,6 +358,8 @@ class Composition:
     def answered(self, purpose: object, answer: Message | None, now: float) -> None:
         if isinstance(purpose, ShareQuestion) and self.remote_share_states is not None:
             self.remote_share_states.answered(purpose, answer)
+        elif isinstance(purpose, Doubts):
+            self.hanging.answered(purpose, answer, now)
         else:
             self.transactions.answered(purpose, answer, now)
 

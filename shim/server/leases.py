@@ -22,6 +22,7 @@ from kafka_shim.server.catalogue import Catalogue
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.failures import Border, Failures
 from kafka_shim.server.ownership import Ownership
+from kafka_shim.server.peers import PATIENCE
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -58,13 +59,19 @@ class Leases:
         self._address = address
         self._clock = clock
         self._failures = failures
+        self._doubtful_until = -inf
+        self.on_doubt: Callable[[], None] = lambda: None
+        """Called when other processes may have led partitions that this process leads."""
+        self.on_renewed: Callable[[float], None] = lambda now: None
 
     def check(self, now: float) -> None:
         """Give up every partition if the leases have ended at `now`. Call it before an answer leaves."""
         if now >= self.lapses_at:
             log.error("the leases have run out %.3f s ago: this process coordinates nothing", now - self.lapses_at)
             self.lapses_at = inf
+            self._doubtful_until = inf
             try:
+                self.on_doubt()
                 self._ownership.give_up(self._ownership.own_partitions())
             except Exception as error:
                 # A tick, a request and an answer call this. The next one gives up the rest.
@@ -135,18 +142,25 @@ class Leases:
             return 0.0
         self.lapses_at = lapses_at
         owned = ownership.own_partitions()
-        ownership.give_up(owned - view.own_epochs.keys())
+        missing = owned - view.own_epochs.keys()
+        ownership.give_up(missing)
         leased = view.own_epochs.keys() & store.epochs.keys()
         for (name, node_id), address in view.listeners.items():
             if node_id != self._address.id and name in self._listeners:
                 self._listeners[name][node_id] = Address(node_id, *address)
-        ownership.see({node.node_id: Address(*node) for node in view.nodes}, view.owners)
+        are_new = ownership.see({node.node_id: Address(*node) for node in view.nodes}, view.owners)
+        if are_new or missing or self._doubtful_until == inf:
+            # Until then another process may see other nodes, and may wait for the answer to a marker.
+            self._doubtful_until = started + store.lease_s + PATIENCE
+        if started < self._doubtful_until:
+            self.on_doubt()
         ownership.take(leased - owned)
         if view.documents_version != self._catalogue.version:
             await self._catalogue.refresh()
         moves = plan(self._address.id, [node.node_id for node in view.nodes], view.owners, ownership.partitions)
         await self._release({*moves.release, *(view.own_epochs.keys() - leased)})
         await self._claim(moves.claim)
+        self.on_renewed(self._clock())
         due = min(store.lease_s / 3, view.next_lapse_s + GRAIN)
         return max(started + due - self._clock(), 0.0)
 
@@ -169,7 +183,8 @@ class Leases:
 
     async def _lose_place(self) -> None:
         """Give up the place: another process took this id while this one was paused. Wait until that process ends."""
-        self.lapses_at = inf
+        self.lapses_at = self._doubtful_until = inf
+        self.on_doubt()
         self._ownership.give_up(self._ownership.own_partitions())
         await trio.to_thread.run_sync(self._store.release, sorted(self._store.epochs))
         await self._register()

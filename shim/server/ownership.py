@@ -161,10 +161,12 @@ class Ownership:
         except Exception as error:
             self._failures.note(Border.PARTITION, f"giving up {_name(partition)}", error)
 
-    def see(self, addresses: Mapping[int, Address], owners: Mapping[int, int]) -> None:
-        """Apply the nodes of all processes and the owners of partitions, from `Leases`."""
+    def see(self, addresses: Mapping[int, Address], owners: Mapping[int, int]) -> bool:
+        """Apply the nodes of all processes and the owners of partitions, from `Leases`. Return True if the nodes have
+        changed."""
         ours = self._first.id
-        if addresses != self._topics.nodes:
+        are_new = addresses != self._topics.nodes
+        if are_new:
             self._topics.nodes.clear()
             self._topics.nodes.update(addresses)
             for topic in self._topics.all():
@@ -175,6 +177,7 @@ class Ownership:
                 self._own(partition, owner)
             elif self.owners.get(partition, ours) != ours:
                 del self.owners[partition]
+        return are_new
 
     def place_topic(self, name: str) -> None:
         """Choose the leaders of a topic's partitions by the rule that all processes share."""

@@ -16,7 +16,7 @@ def test_a_reader_learns_the_aborted_transactions_of_its_offsets(script: list[tu
     aborted: list[tuple[int, int, int]] = []
     for offset, (producer_id, action) in enumerate(script):
         if action == "write":
-            log.began(producer_id, offset)
+            log.began(producer_id, offset, "id", adds_itself=True)
             began.setdefault(producer_id, offset)
             continue
         log.ended(producer_id, offset, 0, committed=action == "commit")
@@ -37,7 +37,7 @@ def test_a_reader_learns_the_aborted_transactions_of_its_offsets(script: list[tu
 def test_a_read_looks_at_the_transactions_of_its_offsets_alone() -> None:
     log = LogTransactions()
     for number in range(1_000):
-        log.began(number, 2 * number)
+        log.began(number, 2 * number, "id", adds_itself=True)
         log.ended(number, 2 * number + 1, 0, committed=False)
     assert len(log.aborted_between(1_000, 1_004)) == 2
     assert effort(lambda: log.aborted_between(1_000, 1_004)) < 50

@@ -95,7 +95,7 @@ def test_a_producer_with_an_open_transaction_is_kept_for_longer_than_a_day() -> 
     log = PartitionLog()
     append(log, 0, id=1)
     append(log, 0, id=2)
-    log.transactions.began(1, 0)
+    log.transactions.began(1, 0, "a", adds_itself=True)
     append(log, 0, id=3, now=EXPIRATION_SECONDS + 1)
     assert {id for id, _ in log.producers.items()} == {1, 3}
     assert append(log, 0, id=1, now=EXPIRATION_SECONDS + 2).base_offset == 0
@@ -109,7 +109,7 @@ def test_the_producers_that_were_seen_last_and_those_in_a_transaction_are_kept(m
     log = PartitionLog()
     for id in (1, 2, 3):
         append(log, 0, id=id)
-    log.transactions.began(2, 1)
+    log.transactions.began(2, 1, "b", adds_itself=True)
     for id in range(4, 84):
         append(log, 0, id=id)
         append(log, id - 3, id=3)

@@ -31,16 +31,8 @@ from kafka_shim.groups.interface import MORE, PARKED, More, Parked, whole
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.regex import Matching, RegexError, compiled, is_large, takes_too_long
 from kafka_shim.groups.service import GroupService
-from kafka_shim.groups.transactional_ids import Status, Transaction
+from kafka_shim.groups.transactional_ids import STATES, Transaction
 
-STATES: Final = {
-    Status.EMPTY: "Empty",
-    Status.ONGOING: "Ongoing",
-    Status.PREPARE_COMMIT: "PrepareCommit",
-    Status.PREPARE_ABORT: "PrepareAbort",
-    Status.COMPLETE_COMMIT: "CompleteCommit",
-    Status.COMPLETE_ABORT: "CompleteAbort",
-}
 _STATES_WITHOUT_ID: Final = frozenset({"Dead", "PrepareEpochFence"})
 """States that Kafka knows too; no listed id is in one of them."""
 
