@@ -26,6 +26,7 @@ from kafka_shim.conformance.targets.postgres import binaries
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level, Verdict
 from kafka_shim.testing import CoordinatorServer
+from tests.waiting import until
 
 FAST = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}
 
@@ -277,7 +278,8 @@ def test_processes_of_one_database_are_one_target() -> None:
         assert {peer.routes.coordinator(f"group-{number}") for number in range(20)} == {*peer.instance.endpoints}
         assert peer.instance.process is not None
         peer.instance.process.kill()
-        assert peer.instance.has_crashed()
+        # Each look waits a bounded time for the end of the process.
+        until(peer.instance.has_crashed)
         (case,) = Selection(("txn-commit/commit/1",)).cases(all_cases())
         assert {runner.run_cell(cell).verdict for cell in runner.cells([case])} == {Verdict.PASS}
     finally:
