@@ -3,8 +3,8 @@
 Processes that share a store have logs of their own. If a process is paused, or a node comes, another one leads its
 partitions for a time. If a transaction ends at that time its marker is there, and in the log here it stays open:
 readers of committed records wait for it without end. So a process doubts its open transactions after a time in which
-others may have led. It takes no batch of their producers until their coordinators have answered, and writes the markers
-that are missing.
+others may have led, and from the end of its leases to the next. It takes no batch of their producers until their
+coordinators have answered, and writes the markers that are missing.
 
 Source: Kafka knows hanging transactions too (KIP-664), and its tool `kafka-transactions.sh` aborts them.
 """
@@ -100,6 +100,19 @@ class HangingTransactions:
         """The doubts that no question has had yet."""
         self._asked: set[int] = set()
         """The nodes that have not answered yet."""
+        self.is_cut_off: Callable[[], bool] = lambda: False
+        """Returns True while this process has no leases: others may lead its partitions."""
+
+    def refuses(self, log: PartitionLog, topic_partition: TopicPartition, producer_id: int, epoch: int) -> bool:
+        """Return True for a batch in doubt: the open transaction of its producer may have ended."""
+        if self.is_cut_off():
+            return True
+        transactions = log.transactions
+        if log.producers.epoch_of(producer_id) < epoch and transactions.is_open(producer_id):
+            # A new epoch comes after a marker: that of the open transaction is in another log.
+            transactions.doubtful.add(producer_id)
+            self._logs[topic_partition] = log
+        return producer_id in transactions.doubtful
 
     def doubt(self) -> None:
         """Doubt every open transaction: other processes may have led the partitions."""
@@ -141,7 +154,7 @@ class HangingTransactions:
                     yield Doubt(topic_partition, partition_log, producer_id, transaction)
 
     def _own_state(self, doubt: Doubt) -> TransactionState:
-        """Return what DescribeTransactions says of an id of this process, about the partition alone."""
+        """Return the state of an id of this process as DescribeTransactions does, with the partition alone."""
         transactional_id = doubt.transaction.transactional_id
         shard = self._shard_of(transactional_id)
         if isinstance(shard, ErrorCode):

@@ -133,7 +133,7 @@ class ProduceApi:
                 producer = producer_of(each.records)
                 if topic is None or partition is None or producer is None or partition.leader != self.node_id:
                     continue
-                if producer[0] in partition.log.transactions.doubtful:
+                if self._is_doubtful(partition.log, topic.name, each.index, *producer):
                     continue
                 self.transactions.check(
                     Sender(request.transactional_id or "", *producer),
@@ -150,8 +150,8 @@ class ProduceApi:
         """Return the verification that another process must make for these batches; None if their coordinator is in
         this process.
 
-        Partitions in which the producer has already written in this transaction need no check, and those in which it
-        may have done so are refused without one.
+        Partitions in which the producer has already written in this transaction need no check; those with a doubtful
+        transaction of the producer are refused without one.
         """
         if request.transactional_id is None:
             return None
@@ -166,10 +166,16 @@ class ProduceApi:
                 producer = producer_of(each.records)
                 if topic is None or partition is None or producer is None or partition.leader != self.node_id:
                     continue
-                if not (_is_within(partition.log, *producer) or producer[0] in partition.log.transactions.doubtful):
+                if not _is_within(partition.log, *producer) and not self._is_doubtful(
+                    partition.log, topic.name, each.index, *producer
+                ):
                     verification = verification._replace(sender=Sender(request.transactional_id, *producer))
                     verification.topic_partitions.append((topic.name, each.index))
         return verification
+
+    def _is_doubtful(self, log: PartitionLog, topic: str, index: int, producer_id: int, epoch: int) -> bool:
+        hanging = self.transactions.hanging
+        return hanging is not None and hanging.refuses(log, (topic, index), producer_id, epoch)
 
     def _append(
         self,
@@ -198,8 +204,10 @@ class ProduceApi:
         wall = self._epoch_ms(now)
         try:
             batch = parse_batch(data.records, max_bytes=topic.max_message_bytes, zstd_allowed=zstd_allowed)
-            if batch.transactional and batch.producer_id in partition.log.transactions.doubtful:
-                # Nobody knows yet if the batch belongs to the open transaction. The producer sends it again.
+            if batch.transactional and self._is_doubtful(
+                partition.log, topic.name, data.index, batch.producer_id, batch.producer_epoch
+            ):
+                # The producer sends it again.
                 raise InvalidBatch(ErrorCode.NOT_ENOUGH_REPLICAS)
             admit(batch, topic, data.index)
             self._read(batch)

@@ -30,6 +30,7 @@ from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducer
 from kafka_shim.apis.produce import ProduceRequest
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.hanging import Doubts, HangingTransactions
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
 from kafka_shim.broker.transaction_ends import MarkersSent, RemoteNodes, TopicPartition, TransactionCompletion
 from kafka_shim.groups.interface import PARKED, Parked, TransactionSupportedOperation
@@ -114,6 +115,8 @@ class Transactions:
         self._partitions = partitions
         self.on_verified: Callable[[Waiting, Mapping[TopicPartition, ErrorCode], float], None] | None = None
         """Called when another process has verified a waiting request."""
+        self.hanging: HangingTransactions | None = None
+        """Those in the logs of this process, if it shares its store with others."""
         self._longest_ms = topics.settings.number("transaction.max.timeout.ms")
         self._expiration_ms = topics.settings.number("transactional.id.expiration.ms")
 
@@ -316,6 +319,8 @@ class Transactions:
         """Take another process's answer to the request of this purpose; None if it gave none."""
         if isinstance(purpose, MarkersSent):
             self.completion.answered(purpose, answer, now)
+        elif isinstance(purpose, Doubts) and self.hanging is not None:
+            self.hanging.answered(purpose, answer, now)
         elif isinstance(purpose, _Verifying):
             verification, waiting = purpose
             errors = dict.fromkeys(verification.topic_partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)

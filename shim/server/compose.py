@@ -6,12 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from math import inf
 from typing import Any, Final, TypeAlias
 
 from kafka_shim.apis.releases import rules_of
 from kafka_shim.apis.wire import Message, uuid_text
 from kafka_shim.broker.broker import Broker
-from kafka_shim.broker.hanging import Doubts, HangingTransactions
+from kafka_shim.broker.hanging import HangingTransactions
 from kafka_shim.broker.settings import BROKER_SETTINGS, Settings, values_in_force
 from kafka_shim.broker.share_states import RemoteShareStates, ShareQuestion
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
@@ -109,7 +111,6 @@ class Composition:
 
     ticks: Ticks
     transactions: Transactions
-    hanging: HangingTransactions
 
     def __init__(
         self, addresses: Sequence[Address], config: ClusterConfig, store: Store, make_loader: MakeLoader
@@ -255,7 +256,7 @@ class Composition:
         else:
             topics.on_topic_changed.append(self.ownership.place_topic)
             (node,) = self.nodes.values()
-            self.hanging = HangingTransactions(
+            hanging = HangingTransactions(
                 node.id,
                 topics,
                 node.groups.shard_of,
@@ -263,8 +264,10 @@ class Composition:
                 shared.peers,
                 self.epoch_ms,
             )
-            shared.leases.on_doubt = self.hanging.doubt
-            shared.leases.on_renewed = self.leases_renewed
+            self.transactions.hanging = hanging
+            hanging.is_cut_off = lambda: shared.leases.lapses_at == inf
+            shared.leases.on_doubt = hanging.doubt
+            shared.leases.on_renewed = partial(self.leases_renewed, hanging)
             # The catalogue creates missing topics; here only the declarations are checked, at once.
             declared = Topics(self.addresses, self.settings, self.new_id)
         for name, count_ in config.topics.items():
@@ -327,8 +330,8 @@ class Composition:
         if self.shared is not None:
             self.shared.leases.check(now)
 
-    def leases_renewed(self, now: float) -> None:
-        self.hanging.ask(now)
+    def leases_renewed(self, hanging: HangingTransactions, now: float) -> None:
+        hanging.ask(now)
         self.settle(now)
 
     def topic_changed(self, name: str) -> None:
@@ -358,8 +361,6 @@ class Composition:
     def answered(self, purpose: object, answer: Message | None, now: float) -> None:
         if isinstance(purpose, ShareQuestion) and self.remote_share_states is not None:
             self.remote_share_states.answered(purpose, answer)
-        elif isinstance(purpose, Doubts):
-            self.hanging.answered(purpose, answer, now)
         else:
             self.transactions.answered(purpose, answer, now)
 

@@ -155,12 +155,12 @@ class Leases:
         if started < self._doubtful_until:
             self.on_doubt()
         ownership.take(leased - owned)
+        self.on_renewed(self._clock())
         if view.documents_version != self._catalogue.version:
             await self._catalogue.refresh()
         moves = plan(self._address.id, [node.node_id for node in view.nodes], view.owners, ownership.partitions)
         await self._release({*moves.release, *(view.own_epochs.keys() - leased)})
         await self._claim(moves.claim)
-        self.on_renewed(self._clock())
         due = min(store.lease_s / 3, view.next_lapse_s + GRAIN)
         return max(started + due - self._clock(), 0.0)
 

@@ -25,6 +25,7 @@ class Process:
 
     def __init__(self, is_remote: bool) -> None:
         self.broker = broker = Transacting()
+        self.is_cut_off = False
         self.questions: list[tuple[DescribeTransactionsRequest, hanging.Doubts]] = []
         self.hanging = HangingTransactions(
             1,
@@ -34,6 +35,8 @@ class Process:
             self,
             broker.cluster.epoch_ms,
         )
+        self.hanging.is_cut_off = lambda: self.is_cut_off
+        broker.transactions.hanging = self.hanging
 
     def holder(self, topic: str, index: int) -> int | None:
         raise NotImplementedError
@@ -165,6 +168,34 @@ def test_doubtful_transaction_takes_no_batch_of_the_next_one(process: Process, c
     assert broker.ends() == (4, 4)
     first = [0] if commit or kind == "adds-first" else []
     assert process.aborted() == first + ([] if commit else [2])
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_batch_of_the_next_epoch_makes_an_open_transaction_doubtful(process: Process, commit: bool) -> None:
+    broker = process.broker
+    producer = broker.init()
+    assert broker.produce(producer, 0) == 0
+    with process.elsewhere():
+        following = process.end(producer, "adds-itself", commit=commit)
+    assert broker.produce(following, 0) == ErrorCode.NOT_ENOUGH_REPLICAS
+    process.renew()
+    assert broker.ends() == (2, 2)
+    assert broker.produce(following, 0) == 0
+    broker.end(following)
+    assert broker.ends() == (4, 4)
+    assert process.aborted() == ([] if commit else [0])
+
+
+def test_process_without_leases_takes_no_transactional_batch(process: Process, kind: str) -> None:
+    broker = process.broker
+    producer = broker.init()
+    process.is_cut_off = True
+    assert process.write(producer, 0, kind) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert broker.produce((-1, -1), 0, transactional=False, name=None) == 0
+    process.is_cut_off = False
+    assert process.write(producer, 0, kind) == 0
+    process.end(producer, kind)
+    assert broker.ends() == (3, 3)
 
 
 def test_doubt_lasts_until_a_coordinator_knows(process: Process, kind: str) -> None:
