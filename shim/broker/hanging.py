@@ -109,7 +109,7 @@ class HangingTransactions:
             return True
         transactions = log.transactions
         if log.producers.epoch_of(producer_id) < epoch and transactions.is_open(producer_id):
-            # A new epoch comes after a marker: that of the open transaction is in another log.
+            # A new epoch comes after a marker: that of the open transaction is in another log, or on its way here.
             transactions.doubtful.add(producer_id)
             self._logs[topic_partition] = log
         return producer_id in transactions.doubtful

@@ -155,7 +155,10 @@ class Leases:
         if started < self._doubtful_until:
             self.on_doubt()
         ownership.take(leased - owned)
-        self.on_renewed(self._clock())
+        try:
+            self.on_renewed(self._clock())
+        except Exception as error:
+            self._failures.note(Border.LEASES, "looking for transactions that ended at other processes", error)
         if view.documents_version != self._catalogue.version:
             await self._catalogue.refresh()
         moves = plan(self._address.id, [node.node_id for node in view.nodes], view.owners, ownership.partitions)

@@ -89,6 +89,18 @@ async def test_turn_of_leases_that_raises_is_counted_and_the_next_renews(
         assert alone.cluster.failures.by_border == {"leases": 1}
 
 
+async def test_look_for_ended_transactions_that_raises_stops_no_move_of_partitions(
+    url: str, monkeypatch: Patch
+) -> None:
+    async with processes(url, 1, lease_s=6.0) as made:
+        (alone,) = made
+        assert alone.cluster.shared is not None
+        monkeypatch.setattr(alone.cluster.shared.leases, "on_renewed", mistaken)
+        async with joined(url, 6.0) as second:
+            await until(lambda: len(second.node.groups.shards) == 25)
+        assert alone.cluster.failures.by_border.keys() == {"leases"}
+
+
 async def test_leases_whose_end_raises_leave_the_process_without_partitions(url: str, monkeypatch: Patch) -> None:
     async with processes(url, 1) as made:
         (alone,) = made
