@@ -96,6 +96,8 @@ class HangingTransactions:
         self._epoch_ms = epoch_ms
         self._logs: dict[TopicPartition, PartitionLog] = {}
         """Those with doubtful transactions."""
+        self._suspects: dict[tuple[TopicPartition, int], PartitionLog] = {}
+        """Open transactions to ask about, by partition and producer id, with batches of later epochs refused."""
         self._round: Iterator[Doubt] = iter(())
         """The doubts that no question has had yet."""
         self._asked: set[int] = set()
@@ -107,12 +109,12 @@ class HangingTransactions:
         """Return True for a batch in doubt: the open transaction of its producer may have ended."""
         if self.is_cut_off():
             return True
-        transactions = log.transactions
-        if log.producers.epoch_of(producer_id) < epoch and transactions.is_open(producer_id):
-            # A new epoch comes after a marker: that of the open transaction is in another log, or on its way here.
-            transactions.doubtful.add(producer_id)
-            self._logs[topic_partition] = log
-        return producer_id in transactions.doubtful
+        if log.producers.epoch_of(producer_id) < epoch and log.transactions.is_open(producer_id):
+            # A new epoch comes after a marker: that of the open transaction is in another log, or on its way here. Any
+            # client may claim an epoch: batches of the open transaction are still taken.
+            self._suspects[topic_partition, producer_id] = log
+            return True
+        return producer_id in log.transactions.doubtful
 
     def doubt(self) -> None:
         """Doubt every open transaction: other processes may have led the partitions."""
@@ -144,6 +146,11 @@ class HangingTransactions:
             self._remote_nodes.ask(node_id, _VERSION, request, Doubts(node_id, those))
 
     def _doubts(self) -> Iterator[Doubt]:
+        suspects, self._suspects = self._suspects, {}
+        for (topic_partition, producer_id), partition_log in suspects.items():
+            transaction = partition_log.transactions.open_of(producer_id)
+            if transaction is not None:
+                yield Doubt(topic_partition, partition_log, producer_id, transaction)
         for topic_partition, partition_log in list(self._logs.items()):
             transactions = partition_log.transactions
             if not transactions.doubtful:
@@ -189,7 +196,7 @@ class HangingTransactions:
     def _judge(self, doubt: Doubt, state: TransactionState | None, ends: list[tuple[Doubt, Fate]], now: float) -> bool:
         """Write the marker that is missing, if any; return True if the transaction is no longer doubtful."""
         transactions, producer_id = doubt.log.transactions, doubt.producer_id
-        if producer_id not in transactions.doubtful or transactions.open_of(producer_id) != doubt.transaction:
+        if transactions.open_of(producer_id) != doubt.transaction:
             return True
         fate = self._fate(doubt, state)
         if fate is Fate.UNKNOWN:

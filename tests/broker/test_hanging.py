@@ -186,6 +186,19 @@ def test_batch_of_the_next_epoch_makes_an_open_transaction_doubtful(process: Pro
     assert process.aborted() == ([] if commit else [0])
 
 
+def test_epoch_that_a_stranger_claims_refuses_no_batch_of_the_producer(process: Process) -> None:
+    broker = process.broker
+    producer = broker.init()
+    assert broker.produce(producer, 0) == 0
+    assert broker.produce((producer[0], producer[1] + 1), 0) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert broker.produce(producer, 1) == 0
+    process.renew()
+    assert broker.produce(producer, 2) == 0
+    broker.end(producer)
+    assert broker.ends() == (4, 4)
+    assert process.aborted() == []
+
+
 def test_process_without_leases_takes_no_transactional_batch(process: Process, kind: str) -> None:
     broker = process.broker
     producer = broker.init()
