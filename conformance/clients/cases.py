@@ -6,15 +6,20 @@ and generations, and forbidden actions.
 
 from __future__ import annotations
 
-from itertools import pairwise
-from statistics import median
 from typing import Final
 
 from kafka_shim.apis.consumer_protocol import ConsumerProtocolAssignment
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.clients.case import client_case
 from kafka_shim.conformance.clients.relay import Exchange
-from kafka_shim.conformance.clients.scenario import HEARTBEAT_MS, PATIENCE, SESSION_MS, Scenario, now
+from kafka_shim.conformance.clients.scenario import (
+    HEARTBEAT_MS,
+    PATIENCE,
+    SESSION_MS,
+    Scenario,
+    now,
+    refuse_a_joiner,
+)
 from kafka_shim.conformance.verdict import Level
 
 SESSION: Final = SESSION_MS / 1000
@@ -379,12 +384,7 @@ def two_join(s: Scenario) -> None:
     level=Level.SHOULD,
 )
 def loading(s: Scenario) -> None:
-    refused = s.relay.plan("JoinGroup", "error", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=8)
-    member = s.start()
-    s.share([member])
-    s.check(len(refused.fired) == 8, f"it was refused {len(refused.fired)} times")
-    apart = sorted(later.at - earlier.at for earlier, later in pairwise(refused.fired))
-    s.check(median(apart) > 0.02, f"it tried again after {[round(each * 1000) for each in apart]} ms")
+    refuse_a_joiner(s, "JoinGroup")
 
 
 @client_case(

@@ -7,8 +7,6 @@ that assigns, so they have no counterpart here. The checks are about the group, 
 from __future__ import annotations
 
 import functools
-from itertools import pairwise
-from statistics import median
 from typing import Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
@@ -23,18 +21,10 @@ from kafka_shim.conformance.clients.consumer_scenario import (
     assignment_in,
     count,
 )
-from kafka_shim.conformance.clients.scenario import PATIENCE, now
+from kafka_shim.conformance.clients.scenario import PATIENCE, now, refuse_a_joiner
 from kafka_shim.conformance.verdict import Level
 
 TIGHT_SESSION_MS: Final = 2_000
-
-MOST_REFUSALS: Final = 40
-"""So many that a client without a backoff, slow at first on a busy machine, is quick in most of them."""
-FEWEST_REFUSALS: Final = 8
-REFUSING: Final = 3.0
-"""After so many seconds `FEWEST_REFUSALS` are enough."""
-BACKOFF: Final = 0.05
-"""The median of seconds between two tries above which a client backs off: half of the shortest default of clients."""
 
 
 def assigned_since(member: Member, number: int) -> bool:
@@ -337,19 +327,7 @@ def two_join(s: ConsumerScenario) -> None:
     level=Level.SHOULD,
 )
 def loading(s: ConsumerScenario) -> None:
-    refused = s.relay.plan(HEARTBEAT, "error", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=MOST_REFUSALS)
-
-    def has_shown_its_pace() -> bool:
-        tries = [each.at for each in refused.fired]
-        enough = len(tries) >= FEWEST_REFUSALS and tries[-1] - tries[0] >= REFUSING
-        return enough or len(tries) == MOST_REFUSALS
-
-    member = s.start()
-    s.frames(has_shown_its_pace, f"{member.name} tries again")
-    s.relay.release(refused)
-    s.share([member])
-    apart = sorted(later.at - earlier.at for earlier, later in pairwise(refused.fired))
-    s.check(median(apart) > BACKOFF, f"it tried again after {[round(each * 1000) for each in apart]} ms")
+    refuse_a_joiner(s, HEARTBEAT)
 
 
 @consumer_case(

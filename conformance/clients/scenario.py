@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable
+from itertools import pairwise
+from statistics import median
 from typing import Any, Final
 
 from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
@@ -24,6 +26,13 @@ HEARTBEAT_MS: Final = 300
 PATIENCE: Final = 40.0
 CREATE_TOPICS_VERSION: Final = 5
 STORY_CHARACTERS: Final = 12_000
+MOST_REFUSALS: Final = 40
+"""So many that a client without a backoff, slow at first on a busy machine, is quick in most of them."""
+FEWEST_REFUSALS: Final = 8
+REFUSING: Final = 3.0
+"""After so many seconds `FEWEST_REFUSALS` are enough."""
+BACKOFF: Final = 0.05
+"""The median of seconds between two tries above which a client backs off: half of the shortest default of clients."""
 GROUP_APIS: Final = frozenset(
     {
         "JoinGroup",
@@ -226,6 +235,26 @@ class Scenario:
             lines.append(f"{each.at - start:8.3f} {what} -> {when}{' (by plan)' if each.by_plan else ''}")
         lines += [f"{'':8} {name} {times} more of the last kind" for name, (_, times) in repeated.items() if times]
         return "\n".join(lines)[-STORY_CHARACTERS:]
+
+
+def refuse_a_joiner(s: Scenario, api: str) -> None:
+    """Start a member that a loading coordinator refuses again and again; raise `Failed` unless it backs off and joins.
+
+    `api` is the request by which it joins.
+    """
+    refused = s.relay.plan(api, "error", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=MOST_REFUSALS)
+
+    def has_shown_its_pace() -> bool:
+        tries = [each.at for each in refused.fired]
+        enough = len(tries) >= FEWEST_REFUSALS and tries[-1] - tries[0] >= REFUSING
+        return enough or len(tries) == MOST_REFUSALS
+
+    member = s.start()
+    s.frames(has_shown_its_pace, f"{member.name} tries again")
+    s.relay.release(refused)
+    s.share([member])
+    apart = sorted(later.at - earlier.at for earlier, later in pairwise(refused.fired))
+    s.check(median(apart) > BACKOFF, f"it tried again after {[round(each * 1000) for each in apart]} ms")
 
 
 def request_fields(exchange: Exchange) -> str:

@@ -1,9 +1,9 @@
-"""The checks at the end of every consumer protocol case, and those of R19, on heartbeats made by hand."""
+"""The checks at the end of every consumer protocol case, and those of R19, on requests made by hand."""
 
 from collections.abc import Callable
 from itertools import accumulate
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -13,8 +13,9 @@ from kafka_shim.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from kafka_shim.conformance.clients.cases import loading as loading_classic
 from kafka_shim.conformance.clients.client_processes import EVERY_CLIENT
-from kafka_shim.conformance.clients.consumer_cases import FEWEST_REFUSALS, loading
+from kafka_shim.conformance.clients.consumer_cases import loading as loading_consumer
 from kafka_shim.conformance.clients.consumer_scenario import (
     HEARTBEAT,
     ConsumerScenario,
@@ -24,6 +25,7 @@ from kafka_shim.conformance.clients.consumer_scenario import (
     owned,
 )
 from kafka_shim.conformance.clients.relay import Exchange, Plan
+from kafka_shim.conformance.clients.scenario import FEWEST_REFUSALS
 from kafka_shim.conformance.targets.base import Instance, Limits
 from kafka_shim.conformance.verdict import Failed
 
@@ -111,7 +113,7 @@ class Refused:
         self.relay = self
 
     def plan(self, api: str, action: str, code: int, times: int) -> Plan:
-        self._plan = Plan(HEARTBEAT, "error", code, times)
+        self._plan = Plan(api, "error", code, times)
         return self._plan
 
     def start(self) -> Any:
@@ -147,17 +149,24 @@ TWICE_AT_ONCE = (
 )
 # fmt: on
 
+each_loading = pytest.mark.parametrize("loading", [loading_classic, loading_consumer], ids=["classic", "consumer"])
 
-def test_a_member_that_does_not_back_off_is_found_though_its_first_tries_are_slow() -> None:
+
+@each_loading
+def test_a_member_that_does_not_back_off_is_found_though_its_first_tries_are_slow(
+    loading: Callable[[Any], None],
+) -> None:
     with pytest.raises(Failed, match=r"it tried again after \[2, 2, 2, "):
-        loading(cast(Any, Refused(*SLOW_AT_FIRST)))
+        loading(Refused(*SLOW_AT_FIRST))
 
 
-def test_a_member_backs_off_though_some_tries_come_at_once() -> None:
-    loading(cast(Any, Refused(*TWICE_AT_ONCE)))
+@each_loading
+def test_a_member_backs_off_though_some_tries_come_at_once(loading: Callable[[Any], None]) -> None:
+    loading(Refused(*TWICE_AT_ONCE))
 
 
-def test_a_member_that_backs_off_for_long_need_not_try_often() -> None:
+@each_loading
+def test_a_member_that_backs_off_for_long_need_not_try_often(loading: Callable[[Any], None]) -> None:
     scenario = Refused(*[2000] * 20)
-    loading(cast(Any, scenario))
+    loading(scenario)
     assert len(scenario._plan.fired) == FEWEST_REFUSALS
