@@ -8,7 +8,12 @@ from kafka_shim.conformance.clients import client_processes
 from kafka_shim.conformance.clients.builds import ClientMissing
 from kafka_shim.conformance.clients.client_processes import CLIENTS, SHORT_SESSION_MS, Client, Member, Partition, all_of
 
-__all__ = ["CLIENTS", "SHORT_SESSION_MS", "Client", "ClientProcesses", "Member", "Partition", "all_of"]
+__all__ = ["CLIENTS", "SHORT_SESSION_MS", "Client", "ClientProcesses", "Member", "Partition", "all_of", "stage"]
+
+
+def stage(client: Client) -> Any:
+    """Return the mark of a client's tests; the compilers of Go and the packages of Node.js are slow at first."""
+    return () if client.adapter.endswith((".py", ".java")) else pytest.mark.everything("Go and Node.js")
 
 
 class ClientProcesses(client_processes.ClientProcesses):

@@ -23,7 +23,7 @@ from kafka_shim.conformance.invariants import check_trace
 from kafka_shim.conformance.targets.base import free_port
 from kafka_shim.testing import CoordinatorServer
 
-from .harness import CLIENTS, Client, ClientProcesses, Member, Partition, all_of
+from .harness import CLIENTS, Client, ClientProcesses, Member, Partition, all_of, stage
 
 pytestmark = pytest.mark.second_stage("real clients")
 
@@ -40,11 +40,11 @@ SETTINGS = {
     "group.consumer.min.session.timeout.ms": 1000,
     "group.initial.rebalance.delay.ms": 0,
 }
-EACH_CLIENT = [pytest.param(client, id=name) for name, client in CONSUMER_PROTOCOL.items()]
+EACH_CLIENT = [pytest.param(client, id=name, marks=stage(client)) for name, client in CONSUMER_PROTOCOL.items()]
 # franz-go sends no request when a static member closes: its place is free at the end of its session.
 SAY_THAT_THEY_COME_BACK = [each for each in EACH_CLIENT if "franz" not in str(each.id)]
 MOVING = [
-    pytest.param(client, id=name, marks=pytest.mark.everything("nine JVMs") if "java" in name else ())
+    pytest.param(client, id=name, marks=pytest.mark.everything("nine JVMs") if "java" in name else stage(client))
     for name, client in CONSUMER_PROTOCOL.items()
 ]
 # A member looks often for changes of its topics.
@@ -245,6 +245,7 @@ def test_a_restarted_static_member_has_its_partitions_again(library: Client, tmp
     assert check_trace(tmp_path / "trace.jsonl") == []
 
 
+@pytest.mark.everything("Go and Node.js")
 @SHORT_SESSION
 def test_a_static_member_that_says_nothing_when_it_closes_is_back_after_its_session(server: Server) -> None:
     franz = next(client for name, client in CONSUMER_PROTOCOL.items() if "franz" in name)

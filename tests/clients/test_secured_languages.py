@@ -20,7 +20,13 @@ pytestmark = pytest.mark.second_stage("real clients")
 
 USERS = {"alice": "wonder land", "bob": "builder"}
 RECORDS = 12
-GROUPS = (("Adapter.java", "franz.go"), ("kafkajs.js",))
+GROUPS = [
+    ("Adapter.java",),
+    *(
+        pytest.param(adapters, marks=pytest.mark.everything("Go and Node.js"))
+        for adapters in (("Adapter.java", "franz.go"), ("kafkajs.js",))
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +45,7 @@ def test_clients_of_other_languages_authenticate(
     server: CoordinatorServer, mechanism: str, adapters: tuple[str, ...]
 ) -> None:
     topic = f"orders-{mechanism}"
-    processes = ClientProcesses(server.bootstrap, f"group-{mechanism}-{len(adapters)}")
+    processes = ClientProcesses(server.bootstrap, f"group-{mechanism}-{'-'.join(adapters)}")
     security = {"ca": server.ca_file, "mechanism": mechanism, "user": "bob", "password": USERS["bob"]}
     if mechanism == "OAUTHBEARER":
         security["token"] = unsecured_token("bob")

@@ -90,7 +90,12 @@ def test_java_makes_a_token_and_consumes_by_it(tool: Tool, server: CoordinatorSe
         tool("org.apache.kafka.tools.TopicCommand", settings, "--list")
 
 
-def test_java_and_go_share_a_group_by_a_token() -> None:
+@pytest.mark.parametrize(
+    "adapters",
+    [("Adapter.java",), pytest.param(("Adapter.java", "franz.go"), marks=pytest.mark.everything("Go and Node.js"))],
+    ids="-".join,
+)
+def test_clients_of_other_languages_consume_by_a_token(adapters: tuple[str, ...]) -> None:
     topics = {"orders": 4}
     with CoordinatorServer(topics=topics, security="SASL_SSL", users=USERS, config=KEY) as server:
         for number in range(8):
@@ -119,9 +124,9 @@ def test_java_and_go_share_a_group_by_a_token() -> None:
                     options=java | {"security.protocol": "SASL_SSL"},
                 )
                 for client in OTHER_LANGUAGES.values()
-                if client.adapter in ("Adapter.java", "franz.go")
+                if client.adapter in adapters
             ]
-            processes.shared(members, all_of(topics), [2, 2])
+            processes.shared(members, all_of(topics), [4 // len(members)] * len(members))
             processes.consumed(members, "orders", 8)
             principals = server.call(
                 lambda: {(each.client.client_id, each.client.principal) for each in server.kit.cluster.sessions()}

@@ -60,7 +60,7 @@ admin.connect().then(() => admin.listTopics()).then(console.log).then(() => admi
 """
 
 
-@pytest.mark.second_stage("real clients")
+@pytest.mark.everything("Go and Node.js")
 def test_kafkajs_connects_by_the_printed_lines(tmp_path: Path) -> None:
     output = made(tmp_path / "made", "--client", "alice")
     config = settings(output, "Settings of kafka-shim serve (--config) or Kafka") | {"listeners": "SSL://127.0.0.1:0"}

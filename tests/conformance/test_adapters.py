@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -73,9 +74,12 @@ BUILDS: dict[str, Callable[[Path], list[str]]] = {
 }
 
 
+STAGES: dict[str, Any] = {"python": (), "java": pytest.mark.second_stage("Java")}
+
+
 @pytest.mark.parametrize(
     "language",
-    [pytest.param(each, marks=pytest.mark.second_stage("Java") if each == "java" else ()) for each in TEMPLATES],
+    [pytest.param(each, marks=STAGES.get(each, pytest.mark.everything("compilers"))) for each in TEMPLATES],
 )
 def test_an_empty_template_speaks_the_line_protocol(language: str, tmp_path: Path) -> None:
     written = CliRunner().invoke(cli, ["template", language, "--into", str(tmp_path)])

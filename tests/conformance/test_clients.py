@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -38,6 +39,7 @@ from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.targets import Instance, open_target
 from kafka_shim.conformance.verdict import Verdict
 from kafka_shim.conformance.wire import Closed, Connection, Tape
+from tests.clients.harness import stage
 from tests.server.places import confirm_places
 
 pytestmark = pytest.mark.second_stage("real clients")
@@ -201,8 +203,14 @@ QUICK = {
 }
 
 
-def quick(protocol: str) -> list[tuple[str, str]]:
-    return [(name, case) for name in QUICK for case in QUICK[name] if EVERY_CLIENT[name].protocol == protocol]
+def quick(protocol: str) -> list[Any]:
+    """Return the name of each client of a protocol with each of its cases."""
+    return [
+        pytest.param(name, case, marks=stage(client))
+        for name, client in EVERY_CLIENT.items()
+        if client.protocol == protocol
+        for case in QUICK.get(name, ())
+    ]
 
 
 def passes(instance: Instance, name: str, case_id: str) -> None:

@@ -170,6 +170,7 @@ class TestTypes:
         assert "CoordinatorServer" in output
         assert "Any" not in output
 
+    @pytest.mark.everything("a type checker's look at the whole package")
     def test_an_editable_install_has_types(self, checker: str, project: Path) -> None:
         where = [sys.executable, "-c", "import kafka_shim; print(kafka_shim.__file__)"]
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -41,6 +41,7 @@ def act(folder: Path, code: int, *, steps: slice = slice(None), **inputs: str) -
         assert ended.returncode == (code if step is chosen[-1] else 0), ended.stdout + ended.stderr
 
 
+@pytest.mark.everything("an installation of all packages")
 def test_the_github_action_runs(tmp_path: Path) -> None:
     with CoordinatorServer() as server:
         (tmp_path / "known.toml").write_text("")

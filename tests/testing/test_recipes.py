@@ -81,6 +81,7 @@ def test_worker(tmp_path: Path) -> None:
     assert "1 passed" in run(folder, sys.executable, "-m", "pytest", *PLUGIN, "test_worker.py")
 
 
+@pytest.mark.everything("Go and Node.js")
 @pytest.mark.skipif(shutil.which("go") is None, reason="Go is not installed")
 def test_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = saved(tmp_path, GO, "billing_test.go")
